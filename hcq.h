@@ -2552,6 +2552,7 @@ struct hcqi_lane {
 };
 
 typedef enum hcqi_job_state {
+    HCQI_JOB_NEW,                      /* in no list of its lane */
     HCQI_JOB_HELD,                     /* not wholly handed over */
     HCQI_JOB_DUE,                      /* likewise: its host command may begin ... */
     HCQI_JOB_CALLING,                  /* ... or runs */
@@ -2661,20 +2662,23 @@ struct hcqi_version {
     uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
+    int plain;                         /* of a queue that takes no values, and neither waits
+                                          nor raises */
 };
 
-typedef struct hcqi_meta {             /* what a packet does not need to run */
+typedef struct hcqi_meta {             /* what a packet does not need to run. Zero at first: */
     uint64_t stamp;                    /* last update, 0 = none */
     uint32_t newer, older;             /* + 1: updated next, and before it */
-    hcq_device *dev;                   /* where it runs; graph: NULL = see its accesses */
-    hcq_device *from;                  /* of a copy that no device can do alone: src's */
     uint64_t dev_serial;
     uint32_t stated, orders;           /* last hcq_queue.stated, hcqi_graph.orders of it + 1 */
+    hcq_device *from;                  /* of a copy that no device can do alone: src's */
+    uint32_t patches;                  /* last hcq_queue.patches of it + 1 */
+    hcq_device *dev;                   /* set at first: where it runs; graph: NULL = see its
+                                          accesses */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
-    char label[32];
-    uint32_t patches;                  /* last hcq_queue.patches of it + 1 */
     uint64_t reach[2];                 /* copy: bytes of the buffers given as dst and src */
+    char label[32];
 } hcqi_meta;
 
 /* ---- graphs ---- */
@@ -3067,8 +3071,7 @@ typedef struct hcqi_posts {
 
 struct hcq_device {
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
-    uint32_t pins;                     /* atomic: threads in a native wait, say */
-    uint32_t flushes, flushed;         /* begun; atomic: ended */
+    uint32_t pins, unpins;             /* uses without the lock: begun; atomic: ended */
     uint32_t looks;                    /* at what is complete: not for each submission */
     uint32_t any_failed;               /* atomic: some submission failed, ever */
     uint32_t slot;                     /* in hcqi_core.devices */
@@ -3721,6 +3724,9 @@ static hcq_log_fn hcqi_logger(hcq_log_fn given) {
     return given == hcq_log_none ? NULL : given;
 }
 
+/* Who has the lock counts in `pins`; where that ends, the lock may be free. */
+static void hcqi_unpin(hcq_device *dev) { hcqi_atomic_add32(&dev->unpins, 1); }
+
 static int hcqi_device_open(const hcq_device *dev) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
@@ -3747,7 +3753,7 @@ static HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device 
     m->thread = hcqi_sys_thread_id();
     m->nested = hcqi_logging;
     m->result = result;
-    if (pinned) { hcqi_atomic_add32(&dev->pins, 1); }
+    if (pinned) { dev->pins++; }
     int n = snprintf(m->text, sizeof m->text, dev == NULL ? "hcq: " : "hcq %s: ",
                      dev == NULL ? "" : dev->label);
     vsnprintf(m->text + n, sizeof m->text - (size_t)n, format, args);
@@ -3811,7 +3817,7 @@ static void hcqi_emit_messages(void) {
         hcqi_logging = 1 + m.nested;
         m.fn(m.user, m.result, m.text);
         hcqi_logging = 0;
-        if (m.dev != NULL) { hcqi_atomic_add32(&m.dev->pins, UINT32_MAX); }
+        if (m.dev != NULL) { hcqi_unpin(m.dev); }
     }
 }
 
@@ -3853,6 +3859,13 @@ static void hcqi_delete(const hcq_memory_hooks *hooks, void *ptr, size_t size) {
     if (ptr != NULL) { hooks->free_fn(hooks->user, ptr, size); }
 }
 
+/* What is small and cleared often: what compilers make of a size that they know, `rep stos`,
+   costs more than the call. */
+static void hcqi_clear(void *ptr, size_t size) {
+    volatile size_t bytes = size;
+    memset(ptr, 0, bytes);
+}
+
 /* Makes room for `need` items, doubling; contents stay, the rest is zero.
    `field` is the address of the pointer to the array, of whatever type. */
 static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capacity,
@@ -3889,8 +3902,7 @@ static void hcqi_chunk_move(hcqi_chunk *c, hcqi_chunk **from, hcqi_chunk **to) {
     *to = c;
 }
 
-/* Afterwards hcqi_pool_get gives `count` objects without fail. */
-static int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
+static int hcqi_pool_extend(hcqi_pool *pool, uint32_t count) {
     const hcq_memory_hooks *hooks = &pool->dev->hooks;
     while (pool->available < count) {
         void *memory = hooks->alloc_fn(hooks->user, HCQI_CHUNK, HCQI_CHUNK);
@@ -3904,6 +3916,11 @@ static int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
     return 1;
 }
 
+/* Afterwards hcqi_pool_get gives `count` objects without fail. */
+static HCQI_HOT int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
+    return count <= pool->available || hcqi_pool_extend(pool, count);
+}
+
 static int hcqi_pool_init(hcqi_pool *pool, hcq_device *dev, size_t item, uint32_t count) {
     pool->dev = dev;
     pool->item = (uint32_t)((item + 7) & ~(size_t)7);
@@ -3912,7 +3929,7 @@ static int hcqi_pool_init(hcqi_pool *pool, hcq_device *dev, size_t item, uint32_
     return hcqi_pool_reserve(pool, count);
 }
 
-/* The object is not cleared; there must be one. */
+/* Cleared; there must be one. */
 static void *hcqi_pool_get(hcqi_pool *pool) {
     hcqi_chunk *c = pool->open;
     HCQ_ASSERT(c != NULL);
@@ -3924,7 +3941,7 @@ static void *hcqi_pool_get(hcqi_pool *pool) {
     }
     pool->available--;
     if (++c->used == pool->per_chunk) { hcqi_chunk_move(c, &pool->open, &pool->full); }
-    return item;
+    return memset(item, 0, pool->item);
 }
 
 static void hcqi_pool_put(hcqi_pool *pool, void *item) {
@@ -4225,18 +4242,27 @@ static void hcqi_lane_watch(hcqi_lane *lane) {
     }
 }
 
+/* The lane after this one, of all devices; NULL: the first, and behind the last. */
+static hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
+    uint32_t slot = lane == NULL ? 0 : lane->dev->slot;
+    uint32_t k = lane == NULL ? 0 : (uint32_t)(lane - lane->dev->lanes) + 1;
+    for (; slot < hcqi_core.device_top; slot++, k = 0) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        if (dev != NULL && k < dev->lane_count) { return &dev->lanes[k]; }
+    }
+    return NULL;
+}
+
+#define HCQI_LANES(lane)                                                           \
+    for (hcqi_lane *lane = hcqi_lane_next(NULL); lane != NULL; lane = hcqi_lane_next(lane))
+
 /* While anybody needs completions to be noticed without asking, every lane of
    every device reports them: rare, and one switch is easy to get right. */
 static void hcqi_watch(int delta) {
     hcqi_core.watchers += (uint32_t)delta;
     if (delta > 0) { hcqi_core.recheck = 1; }
     if (hcqi_core.watchers > 1 || (hcqi_core.watchers == 1 && delta < 0)) { return; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            hcqi_lane_watch(&dev->lanes[k]);
-        }
-    }
+    HCQI_LANES(lane) { hcqi_lane_watch(lane); }
 }
 
 /* ---- handles and signals ---- */
@@ -4602,16 +4628,17 @@ static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
 
 static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lane; }
 
+/* The end of a list by ready_next. */
+static void hcqi_job_line_up(hcq_job *job, hcqi_line line, hcq_job **head, hcq_job **tail) {
+    job->line = (uint8_t)line;
+    job->ready_next = NULL;
+    *(*tail != NULL ? &(*tail)->ready_next : head) = job;
+    *tail = job;
+}
+
 /* `job` looks again when the lane's counters may have been swapped. */
 static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
-    job->line = HCQI_LINE_STALLED;
-    job->ready_next = NULL;
-    if (lane->stall_tail != NULL) {
-        lane->stall_tail->ready_next = job;
-    } else {
-        lane->stall_head = job;
-    }
-    lane->stall_tail = job;
+    hcqi_job_line_up(job, HCQI_LINE_STALLED, &lane->stall_head, &lane->stall_tail);
     if (lane->stalled) { return; }
     lane->stalled = 1;
     hcqi_core.stalled++;
@@ -4639,20 +4666,12 @@ static void hcqi_lane_unstall(hcqi_lane *lane) {
    a counter value that was reached before it began. */
 static void hcqi_grace_begin(void) {
     hcqi_core.grace_started++;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            dev->lanes[k].grace_target = dev->lanes[k].epoch;
-        }
-    }
+    HCQI_LANES(lane) { lane->grace_target = lane->epoch; }
 }
 
 static int hcqi_grace_over(void) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            if (dev->lanes[k].done < dev->lanes[k].grace_target) { return 0; }
-        }
+    HCQI_LANES(lane) {
+        if (lane->done < lane->grace_target) { return 0; }
     }
     return 1;
 }
@@ -4662,13 +4681,10 @@ static void hcqi_grace_check(void) {
         int wanted = 0;
         hcqi_core.grace_ended = hcqi_core.grace_started;
         hcqi_core.changed = 1;
-        for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-            hcq_device *dev = hcqi_core.devices[i];
-            for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-                wanted |= dev->lanes[k].grace > hcqi_core.grace_ended;
-                wanted |= dev->lanes[k].forget_grace > hcqi_core.grace_ended;
-                hcqi_lane_unstall(&dev->lanes[k]);
-            }
+        HCQI_LANES(lane) {
+            wanted |= lane->grace > hcqi_core.grace_ended;
+            wanted |= lane->forget_grace > hcqi_core.grace_ended;
+            hcqi_lane_unstall(lane);
         }
         if (wanted) { hcqi_grace_begin(); }
     }
@@ -4763,10 +4779,6 @@ static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch
     points->check[points->count++] = (uint8_t)check;
 }
 
-static void hcqi_points_add(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
-    hcqi_points_put(points, lane, epoch, 0);
-}
-
 static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *why,
                                    hcqi_points *points) {
     hcq_device *dev = s->dev;
@@ -4784,7 +4796,7 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
         points->overflow = 1; /* failed: no epoch says so, only its end does */
         return HCQI_HANDED;
     }
-    hcqi_points_add(points, job->lane, job->epoch);
+    hcqi_points_put(points, job->lane, job->epoch, 0);
     return HCQI_HANDED;
 }
 
@@ -4801,7 +4813,7 @@ static hcqi_state hcqi_state_timeline(hcqi_signal *s, uint64_t number, hcq_resul
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcq_job *job = dev->lanes[k].run_tail;
         while (job != NULL && job->number > number) { job = job->prev; }
-        if (job != NULL) { hcqi_points_add(points, job->lane, job->epoch); }
+        if (job != NULL) { hcqi_points_put(points, job->lane, job->epoch, 0); }
     }
     return HCQI_HANDED;
 }
@@ -4822,7 +4834,7 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     }
     hcqi_producer *p = hcqi_producer_find(s, value);
     if (p == NULL) { return HCQI_UNMET; }
-    hcqi_points_add(points, p->job->lane, p->epoch);
+    hcqi_points_put(points, p->job->lane, p->epoch, 0);
     return HCQI_HANDED;
 }
 
@@ -4834,14 +4846,7 @@ static void hcqi_ready_push(hcq_job *job) {
         while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
         return;
     }
-    job->line = HCQI_LINE_READY;
-    job->ready_next = NULL;
-    if (hcqi_core.ready_tail != NULL) {
-        hcqi_core.ready_tail->ready_next = job;
-    } else {
-        hcqi_core.ready_head = job;
-    }
-    hcqi_core.ready_tail = job;
+    hcqi_job_line_up(job, HCQI_LINE_READY, &hcqi_core.ready_head, &hcqi_core.ready_tail);
 }
 
 /* Seldom: a job ended while it was about to be looked at. */
@@ -5034,6 +5039,7 @@ static void hcqi_job_list(hcq_job *job) {
     hcqi_lane *lane = job->lane;
     int loose = job->unordered;
     hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
+    job->state = HCQI_JOB_HELD;
     job->next = NULL;
     job->prev = *tail;
     if (*tail != NULL) {
@@ -5056,7 +5062,6 @@ static void hcqi_job_unlist(hcq_job *job) {
     if (!loose && job->prev == NULL && job->next != NULL) { hcqi_ready_push(job->next); }
     lane->held--;
     lane->dev->held--;
-    if (job->version != NULL && job->values == NULL) { job->version->held--; }
 }
 
 /* The running list is ordered by epoch; only a job that failed half-way has an
@@ -5092,7 +5097,8 @@ static void hcqi_prefix_advance(hcq_device *dev) {
 
 /* All of the job that will be handed over has been. */
 static void hcqi_job_handed(hcq_job *job) {
-    hcqi_job_unlist(job);
+    if (job->state != HCQI_JOB_NEW) { hcqi_job_unlist(job); }
+    if (job->version != NULL && job->values == NULL) { job->version->held--; }
     job->state = HCQI_JOB_HANDED;
     if (job->frees != NULL) {
         hcqi_allocation_free_late(job->frees);
@@ -5202,9 +5208,11 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcqi_producer_free(lane->dev, p);
 }
 
-/* After a burst of held work the window goes back to its first size. */
-static void hcqi_window_shrink(hcq_device *dev) {
+/* Some jobs are over. After a burst of held work the window goes back to its first size. */
+static void hcqi_jobs_retired(hcq_device *dev) {
     uint64_t size = dev->window_mask + 1, base = (uint64_t)dev->desc.parked;
+    hcqi_prefix_advance(dev);
+    if (dev->pending != 0) { return; }
     while (base & (base - 1)) { base += base & (~base + 1); }
     if (size <= base * 2 || dev->next_number - dev->done_prefix != 1) { return; }
     hcq_job **shrunk = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)base * sizeof *shrunk));
@@ -5215,7 +5223,7 @@ static void hcqi_window_shrink(hcq_device *dev) {
 }
 
 static void hcqi_job_cover(const hcq_job *job) {
-    for (uint32_t i = 0; job->version != NULL && i < job->version->count; i++) {
+    for (uint32_t i = 0; i < job->version->count; i++) {
         const hcq_packet *p = &job->version->packets[i];
         if (p->kind == HCQ_COMMAND_EXEC && !HCQ_GRID_IS_EMPTY(p->u.exec.grid)) {
             p->u.exec.program->info.runs++;
@@ -5223,36 +5231,31 @@ static void hcqi_job_cover(const hcq_job *job) {
     }
 }
 
-/* The job is over: its number is done, it goes away. */
+/* The job is over: its number is done, it goes away. hcqi_jobs_retired follows. */
 static void hcqi_job_retire(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
-    if (dev->lost != HCQ_OK && hcqi_job_failure(job) == HCQ_OK) {
-        job->result = (uint32_t)dev->lost;
-    }
-    if ((dev->desc.flags & HCQ_DEVICE_COVERAGE) && hcqi_job_failure(job) == HCQ_OK) {
-        hcqi_job_cover(job);
-    }
-    if (job->version != NULL && job->version->profiled && dev->profile != NULL &&
-        hcqi_job_failure(job) == HCQ_OK) {
-        dev->profile->collect(job);
-    }
-    if (job->version != NULL) { hcqi_job_drop_version(job); }
     hcq_result result = hcqi_job_failure(job);
+    if (result == HCQ_OK) { result = dev->lost; }
+    if (job->version != NULL) {
+        if (result == HCQ_OK && (dev->desc.flags & HCQ_DEVICE_COVERAGE)) { hcqi_job_cover(job); }
+        if (result == HCQ_OK && job->version->profiled && dev->profile != NULL) {
+            dev->profile->collect(job);
+        }
+        hcqi_job_drop_version(job);
+    }
     if (result != HCQ_OK) { hcqi_failures_add(dev, &dev->failures, job->number, result); }
     dev->window[job->number & dev->window_mask] = NULL;
     dev->pending--;
     hcqi_job_wake_followers(job);
-    if (job->number == dev->done_prefix + 1) { hcqi_prefix_advance(dev); }
-    if (dev->pending == 0) { hcqi_window_shrink(dev); }
     hcqi_core.changed = 1;
     hcqi_job_free(job);
 }
 
-/* Collects what is complete on a lane. */
-static void hcqi_reap(hcqi_lane *lane) {
-    if (lane->done == lane->epoch) { return; }
+/* Collects what is complete on a lane; 1 = there was something. */
+static int hcqi_reap(hcqi_lane *lane) {
+    if (lane->done == lane->epoch) { return 0; }
     uint64_t done = lane->dev->lost != HCQ_OK ? lane->epoch : hcqi_lane_completed(lane);
-    if (done == lane->done) { return; }
+    if (done == lane->done) { return 0; }
     hcqi_atomic_store64(&lane->done, done);
     while (lane->land_head != NULL && lane->land_head->epoch <= done) {
         hcqi_producer_land(lane, lane->land_head);
@@ -5264,9 +5267,11 @@ static void hcqi_reap(hcqi_lane *lane) {
         lane->running--;
         hcqi_job_retire(job);
     }
+    hcqi_jobs_retired(lane->dev);
     if (lane->limit != HCQI_MAX_VALUE) { hcqi_lane_retire_shadow(lane); }
     if (hcqi_core.grace_started != hcqi_core.grace_ended) { hcqi_grace_check(); }
     hcqi_core.changed = 1;
+    return 1;
 }
 
 static void hcqi_reap_device(hcq_device *dev) {
@@ -5274,9 +5279,7 @@ static void hcqi_reap_device(hcq_device *dev) {
 }
 
 static void hcqi_reap_all(void) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        if (hcqi_core.devices[i] != NULL) { hcqi_reap_device(hcqi_core.devices[i]); }
-    }
+    HCQI_LANES(lane) { hcqi_reap(lane); }
 }
 
 /* ---- handed over, or failed ---- */
@@ -5297,6 +5300,18 @@ static const char *hcqi_job_label(const hcq_job *job) {
     return job->frees != NULL ? "free" : "";
 }
 
+/* All of the job that will be handed over has been, and may be over. */
+static void hcqi_job_finish(hcq_job *job) {
+    hcq_device *dev = job->lane->dev;
+    hcqi_job_handed(job);
+    if (job->epoch > job->lane->done) {
+        hcqi_job_run(job);
+    } else {
+        hcqi_job_retire(job);
+        hcqi_jobs_retired(dev);
+    }
+}
+
 /* Nothing more of the job will be handed over. `reason`: of the signal by which it fails. */
 static void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
     if (reason != NULL) {
@@ -5310,12 +5325,7 @@ static void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) 
     hcqi_job_unlink_waits(job);
     while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
     hcqi_job_break_promises(job, result, reason);
-    hcqi_job_handed(job);
-    if (job->epoch > job->lane->done) {
-        hcqi_job_run(job);
-    } else {
-        hcqi_job_retire(job);
-    }
+    hcqi_job_finish(job);
 }
 
 /* The segment's signals, and with the last segment the submission's, now
@@ -5411,22 +5421,11 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     return HCQ_OK;
 }
 
-/* The segment is one host command: the service thread takes over once all
-   that is before it is complete; what comes later does not hold it up. */
-static void hcqi_job_host_due(hcq_job *job) {
-    job->state = HCQI_JOB_DUE;
-    job->due = job->unordered ? job->epoch : job->lane->epoch;
-    hcqi_service_kick(job->lane->dev);
-}
-
-static void hcqi_job_advance_past(hcq_job *job) {
-    if (++job->segment < hcqi_job_segments(job)) { return; }
-    hcqi_job_handed(job);
-    if (job->epoch > job->lane->done) {
-        hcqi_job_run(job);
-    } else {
-        hcqi_job_retire(job);
-    }
+/* 1 = there is more of it. */
+static int hcqi_job_advance_past(hcq_job *job) {
+    if (++job->segment < hcqi_job_segments(job)) { return 1; }
+    hcqi_job_finish(job);
+    return 0;
 }
 
 static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
@@ -5460,20 +5459,10 @@ static void hcqi_job_conclude(hcq_job *job) {
         hcqi_signal_raise(p->signal, p->value);
         hcqi_producer_free(job->lane->dev, p);
     }
-    hcqi_job_advance_past(job);
+    (void)hcqi_job_advance_past(job);
 }
 
 static int hcqi_job_take(hcq_job *job);
-
-/* The job has a version and waits for others in the middle of it: who else wants
-   one may not count on this one. */
-static void hcqi_job_stick(hcq_job *job) {
-    hcqi_version *v = job->version;
-    if (v == NULL || job->values != NULL || job->stuck) { return; }
-    job->stuck = 1;
-    v->stuck++;
-    hcqi_queue_feed(v->queue);
-}
 
 static void hcqi_job_unstick(hcq_job *job) {
     if (!job->stuck) { return; }
@@ -5481,36 +5470,70 @@ static void hcqi_job_unstick(hcq_job *job) {
     job->version->stuck--;
 }
 
-/* Hands over the next segment; 1 = did, and there is more to look at. */
-static int hcqi_job_step(hcq_job *job) {
-    hcqi_resolve r;
+/* Looks at what a job waits for: HCQ_OK, why it fails, or HCQ_NOT_READY: it waits on. */
+static hcq_result hcqi_job_look(hcqi_resolve *r) {
+    hcq_job *job = r->job;
+    hcq_result failure = HCQ_OK;
     hcqi_job_unlink_waits(job);
     hcqi_job_unstick(job);
-    hcq_result failure = HCQ_OK, own = hcqi_job_failure(job); /* cancelled */
-    if (own == HCQ_OK) { own = job->lane->dev->lost; }
-    r.job = job;
-    r.reason = NULL;
-    for (r.settle = 0;; r.settle = 1) {
-        hcqi_job_resolve(&r);
-        int settles = (job->launch != NULL || job->wait.settles) && own == HCQ_OK && !r.settle;
-        if (r.failure != HCQ_OK) { failure = r.failure; }
+    for (r->settle = 0;; r->settle = 1) {
+        hcqi_job_resolve(r);
+        int settles = (job->launch != NULL || job->wait.settles) && !r->settle;
+        if (r->failure != HCQ_OK) { failure = r->failure; }
         if (failure == HCQ_OK || !settles) { break; }
         hcqi_job_unlink_waits(job);
     }
-    r.failure = failure;
-    if (own != HCQ_OK) { r.failure = own; }
-    if (r.failure != HCQ_OK && !(r.settle && r.blocked && own == HCQ_OK)) {
-        hcqi_job_fail(job, r.failure, own == HCQ_OK ? r.reason : NULL);
+    if (failure != HCQ_OK && !(r->settle && r->blocked)) { return failure; }
+    if (!r->blocked) { return HCQ_OK; }
+    if (job->version != NULL && job->values == NULL) { /* in the middle of its version, on which */
+        job->stuck = 1;                                /* nobody else may count */
+        job->version->stuck++;
+        hcqi_queue_feed(job->version->queue);
+    }
+    return HCQ_NOT_READY;
+}
+
+/* Hands over the next segment, for which the lane's counter has room; 1 = did, and there is
+   more to look at. */
+static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
+    hcq_job *job = r->job;
+    hcq_device *dev = job->lane->dev;
+    hcq_result result = hcqi_job_hand(job, &r->points);
+    if (result != HCQ_OK) {
+        if (hcqi_atomic_load32(&dev->loss) == 0) {
+            hcqi_error_note(dev, result, job->version, NULL, "submit", result);
+        }
+        dev->refused = job->number;
+        hcqi_job_fail(job, result, NULL);
         return 0;
     }
-    if (r.blocked) {
-        hcqi_job_stick(job);
+    if (job->launch == NULL && hcqi_profile_on(dev)) { hcqi_profile_waits(r); }
+    return hcqi_job_advance_past(job);
+}
+
+/* Looks at the job, and hands over its next segment if that may go; 1 = did, and there is
+   more to look at. */
+static int hcqi_job_step(hcq_job *job) {
+    hcqi_resolve r;
+    hcq_result result = hcqi_job_failure(job); /* cancelled */
+    if (result == HCQ_OK) { result = job->lane->dev->lost; }
+    r.job = job;
+    r.points.count = 0;
+    r.past_count = 0;
+    r.reason = NULL;
+    int waits = job->wait.signal != NULL || (job->version != NULL && job->version->wait_count != 0);
+    if (result == HCQ_OK && waits) { result = hcqi_job_look(&r); }
+    if (result == HCQ_NOT_READY) { return 0; }
+    if (result != HCQ_OK) {
+        hcqi_job_fail(job, result, r.reason);
         return 0;
     }
     if (job->values != NULL && !hcqi_job_take(job)) { return 0; }
     const hcqi_segment *seg = hcqi_job_segment(job);
-    if (seg != NULL && seg->host) {
-        hcqi_job_host_due(job);
+    if (seg != NULL && seg->host) { /* the service thread's, once all before it is complete */
+        job->state = HCQI_JOB_DUE;
+        job->due = job->unordered ? job->epoch : job->lane->epoch;
+        hcqi_service_kick(job->lane->dev);
         return 0;
     }
     if (hcqi_job_concludes(job)) {
@@ -5521,19 +5544,7 @@ static int hcqi_job_step(hcq_job *job) {
         hcqi_lane_stall(job->lane, job);
         return 0;
     }
-    hcq_result result = hcqi_job_hand(job, &r.points);
-    if (result != HCQ_OK) {
-        if (hcqi_atomic_load32(&job->lane->dev->loss) == 0) {
-            hcqi_error_note(job->lane->dev, result, job->version, NULL, "submit", result);
-        }
-        job->lane->dev->refused = job->number;
-        hcqi_job_fail(job, result, NULL);
-        return 0;
-    }
-    if (job->launch == NULL && hcqi_profile_on(job->lane->dev)) { hcqi_profile_waits(&r); }
-    int last = job->segment + 1 == hcqi_job_segments(job);
-    hcqi_job_advance_past(job);
-    return !last;
+    return hcqi_job_pass(&r);
 }
 
 static void hcqi_job_advance(hcq_job *job) {
@@ -5612,15 +5623,6 @@ static void hcqi_drain(void) {
 /* ========================================================================== */
 /* ---- service: what happens when the lock is free ------------ >>service - */
 
-static void hcqi_flush(uint64_t dirty) {
-    for (uint32_t slot = 0; dirty != 0; slot++, dirty >>= 1) {
-        if ((dirty & 1) == 0) { continue; }
-        hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
-        hcqi_device_ring(dev);
-        hcqi_atomic_add32(&dev->flushed, 1);
-    }
-}
-
 /* What is to be done once the lock is free. Devices stay until it is, see
    hcqi_device_quiet. */
 typedef struct hcqi_bells {
@@ -5629,20 +5631,16 @@ typedef struct hcqi_bells {
     uint32_t asleep_count;
 } hcqi_bells;
 
-static void hcqi_devices_stay(uint64_t devices) {
-    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
-        if (devices & 1) { hcqi_core.devices[slot]->flushes++; }
-    }
-}
-
 /* Is there one to ring? */
 static int hcqi_bells_take(hcqi_bells *bells) {
     if ((hcqi_core.dirty | hcqi_core.kicks) == 0 && hcqi_core.awake == NULL) { return 0; }
     bells->dirty = hcqi_core.dirty;
     bells->kicks = hcqi_core.kicks;
     bells->asleep_count = 0;
-    if (bells->dirty != 0) { hcqi_devices_stay(bells->dirty); }
-    if (bells->kicks != 0) { hcqi_devices_stay(bells->kicks); }
+    uint64_t devices = bells->dirty | bells->kicks;
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        if (devices & 1) { hcqi_core.devices[slot]->pins++; }
+    }
     hcqi_core.dirty = 0;
     hcqi_core.kicks = 0;
     while (hcqi_core.awake != NULL && bells->asleep_count < 16) {
@@ -5654,12 +5652,14 @@ static int hcqi_bells_take(hcqi_bells *bells) {
 
 /* The threads may be awake already, and their words gone: only the address counts. */
 static void hcqi_bells_ring(const hcqi_bells *bells) {
-    if (bells->dirty != 0) { hcqi_flush(bells->dirty); }
-    for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
-    uint64_t kicks = bells->kicks;
-    for (uint32_t slot = 0; kicks != 0; slot++, kicks >>= 1) {
-        if (kicks & 1) { hcqi_service_ring(hcqi_core.devices[slot]); }
+    uint64_t devices = bells->dirty | bells->kicks;
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
+        if (bells->dirty >> slot & 1) { hcqi_device_ring(dev); }
+        if (bells->kicks >> slot & 1) { hcqi_service_ring(dev); }
+        if (devices & 1) { hcqi_unpin(dev); }
     }
+    for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
 }
 
 static int hcqi_unbuilt_next(void);
@@ -5713,13 +5713,13 @@ static hcq_result hcqi_leave_with(hcq_result result) {
 /* Around what may take long and concerns one device, which stays open: others get the
    lock meanwhile. */
 static void hcqi_apart_begin(hcq_device *dev) {
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->pins++;
     hcqi_leave();
 }
 
 static void hcqi_apart_end(hcq_device *dev) {
     hcqi_enter();
-    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+    hcqi_unpin(dev);
 }
 
 /* The same around a call of a backend, if that may be. */
@@ -5908,10 +5908,8 @@ static void hcqi_service_call(hcq_job *job) {
         hcq_result result = far || reads ? r : HCQ_ERROR_HOST;
         hcqi_error_note(dev, result, job->version, p, NULL, r);
         hcqi_job_fail(job, result, NULL);
-    } else {
-        int last = job->segment + 1 == hcqi_job_segments(job);
-        hcqi_job_advance_past(job);
-        if (!last) { hcqi_ready_push(job); }
+    } else if (hcqi_job_advance_past(job)) {
+        hcqi_ready_push(job);
     }
 }
 
@@ -5990,7 +5988,6 @@ static void hcqi_service_ring(hcq_device *dev) {
     if (hcqi_atomic_load32(&dev->service_waits) && dev->backend->kick != NULL) {
         dev->backend->kick(dev->self);
     }
-    hcqi_atomic_add32(&dev->flushed, 1);
 }
 
 /* ---- batches are given to the hardware ---- */
@@ -6401,7 +6398,8 @@ static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_
     hcq_packet *p = &q->packets[index];
     hcqi_meta *m = &q->metas[index];
     memset(p, 0, sizeof *p);
-    memset(m, 0, sizeof *m);
+    memset(m, 0, offsetof(hcqi_meta, dev)); /* few enough bytes to be cleared at once */
+    m->label[0] = 0;
     p->kind = (uint8_t)kind;
     p->index = index;
     int home = kind == HCQ_COMMAND_BARRIER || kind == HCQ_COMMAND_TIMESTAMP;
@@ -7660,10 +7658,7 @@ static void hcqi_job_drop_version(hcq_job *job) {
 /* The job waits until a version of its queue is free; others finish by themselves. */
 static void hcqi_queue_starve(hcq_job *job) {
     hcq_queue *q = job->version->queue;
-    job->line = HCQI_LINE_SHORT;
-    job->ready_next = NULL;
-    if (q->short_tail != NULL) { q->short_tail->ready_next = job; } else { q->short_head = job; }
-    q->short_tail = job;
+    hcqi_job_line_up(job, HCQI_LINE_SHORT, &q->short_head, &q->short_tail);
     hcqi_watch(1);
 }
 
@@ -8146,6 +8141,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     v->has_values = 0;
     v->named_frees = 0;
     v->marks = 0;
+    v->plain = 0;
     v->profiled = hcqi_profile_on(v->dev);
     v->uses++;
     q->pending++;
@@ -8156,6 +8152,9 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     if (r == HCQ_OK) {
         v->generation = generation;
         v->applied = updates;
+        v->plain = q->graph == NULL && v->value_count == 0 && !v->profiled &&
+                   v->segment_count == 1 && v->wait_count + v->signal_count == 0 &&
+                   !hcqi_queue_is_read(q, v->dev);
         v->dev->packets_copied += v->count;
     }
     hcqi_queue_done(q);
@@ -8301,7 +8300,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     uint64_t applied = now ? q->updates : shape->applied;
     int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
     int own = profiled || hcqi_queue_is_read(q, dev);
-    memset(c, 0, sizeof *c);
+    hcqi_clear(c, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
         next = v->next;
         if (v->dev != dev || v->slice != slice) { continue; }
@@ -8445,7 +8444,7 @@ static int hcqi_job_take(hcq_job *job) {
 static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
     hcq_device *dev = lane->dev;
     hcq_lane_point p = hcqi_lane_point(lane, epoch);
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->pins++;
     dev->looks = HCQI_LOOK_EACH - 1;   /* the next submission will find something */
     hcqi_leave();
     hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns, 0);
@@ -8455,8 +8454,6 @@ static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_n
     }
     return r;
 }
-
-static void hcqi_unpin(hcq_device *dev) { hcqi_atomic_add32(&dev->pins, UINT32_MAX); }
 
 /* Waits, without the lock, for a lane to reach an epoch that was handed over. */
 static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
@@ -8624,7 +8621,7 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
         if (q->pending != pending) { return HCQ_OK; }
     }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->pins++;
     hcqi_watch(1);
     hcqi_event_wait(left);
     hcqi_watch(-1);
@@ -8676,8 +8673,7 @@ static hcq_result hcqi_version_room(hcqi_ask *a, hcqi_choice *c, int *full) {
 
 /* Finds or makes a version that is current, for one job; `kept`: that may be
    held, and so only looks like it until it is released, with these values. */
-static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out,
-                                                uint64_t **kept) {
+static hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out, uint64_t **kept) {
     hcq_queue *q = a->queue;
     hcqi_choice c;
     hcq_result r = HCQ_OK;
@@ -8779,13 +8775,8 @@ static hcq_result hcqi_version_check_signals(hcqi_version *v) {
     return r;
 }
 
-typedef struct hcqi_submit {
-    hcq_device *dev;
-    const hcq_submission *sub;
-    hcqi_version *versions[HCQI_BATCH_WAITS];
-    hcqi_lane *lanes[HCQI_BATCH_WAITS];
+typedef struct hcqi_submit {           /* zero at first: */
     uint32_t count;                    /* versions acquired */
-    uint64_t *kept[HCQI_BATCH_WAITS];  /* values, of a version only for its shape; NULL */
     hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
     hcqi_allocation *frees;            /* hcq_free_after */
     uint8_t allocs;                    /* hcq_alloc_after */
@@ -8794,6 +8785,11 @@ typedef struct hcqi_submit {
     hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
     uint64_t gathers;                  /* slices of other devices that its end waits for */
     hcq_device *eager[2];              /* follows all that they have, and is followed; NULL */
+    hcq_device *dev;                   /* not zero, or not up to `count`: */
+    const hcq_submission *sub;
+    hcqi_version *versions[HCQI_BATCH_WAITS];
+    hcqi_lane *lanes[HCQI_BATCH_WAITS];
+    uint64_t *kept[HCQI_BATCH_WAITS];  /* values, of a version only for its shape; NULL */
 } hcqi_submit;
 
 /* Unfinished submissions, with those queues of `s` that go there. */
@@ -8834,10 +8830,13 @@ static hcq_result hcqi_lane_room(hcqi_lane *lane, uint64_t deadline) {
     return HCQ_OK;
 }
 
+static int hcqi_eager_pends(const hcq_device *dev) {
+    return dev->eager_signal != NULL &&
+           (dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix);
+}
+
 static int hcqi_eager_applies(const hcqi_submit *s) {
-    const hcq_device *dev = s->dev;
-    if (dev->eager_signal == NULL || (s->sub->flags & HCQ_UNORDERED)) { return 0; }
-    return dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix;
+    return (s->sub->flags & HCQ_UNORDERED) == 0 && hcqi_eager_pends(s->dev);
 }
 
 static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
@@ -8855,7 +8854,7 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     if (r != HCQ_OK) { return r; }
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
-    if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
+    if (owner != s->dev) { owner->pins++; }
     if (lane->running >= lane->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
     if (r == HCQ_OK) {
         /* Where nothing varies all share a version anyway, but one of a run's own. */
@@ -8909,18 +8908,10 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
     return HCQ_OK;
 }
 
-/* Those that each of its jobs may need, beside what their versions wait for. */
-static uint32_t hcqi_submit_waiters(const hcqi_submit *s) {
-    uint32_t count = s->sub->wait_count + (uint32_t)hcqi_eager_applies(s);
-    count += (uint32_t)(s->eager[0] != NULL) + (uint32_t)(s->eager[1] != NULL);
-    return s->launch == NULL ? count : count + s->launch->waits;
-}
-
-/* Room for so many numbers more. */
-static int hcqi_window_grow(hcq_device *dev, uint32_t jobs) {
+/* Room for so many numbers, which it has not. */
+static int hcqi_window_grow(hcq_device *dev, uint64_t numbers) {
     uint64_t size = dev->window_mask + 1, wanted = size;
-    while (dev->next_number - dev->done_prefix + jobs > wanted) { wanted *= 2; }
-    if (wanted == size) { return 1; }
+    while (numbers > wanted) { wanted *= 2; }
     size_t bytes = (size_t)wanted * sizeof(hcq_job *);
     hcq_job **grown = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     if (grown == NULL) { return 0; }
@@ -8942,8 +8933,11 @@ static uint32_t hcqi_submit_jobs(const hcqi_submit *s) {
 static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     hcq_device *dev = s->dev;
     uint32_t jobs = hcqi_submit_jobs(s);
-    uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs + jobs;
+    uint64_t waiters = (uint64_t)s->sub->wait_count + (s->launch == NULL ? 0 : s->launch->waits);
+    waiters += (uint64_t)hcqi_eager_applies(s) + (s->eager[0] != NULL) + (s->eager[1] != NULL);
+    waiters = waiters * jobs + jobs; /* for each, beside what its version waits for */
     uint64_t producers = s->sub->signal_count;
+    uint64_t numbers = dev->next_number - dev->done_prefix + jobs;
     for (uint32_t i = 0; i < s->count; i++) {
         const hcqi_version *v = s->versions[i];
         uint64_t named = v->foreign | (s->kept[i] == NULL ? 0 : *s->kept[i]);
@@ -8958,7 +8952,7 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     if (waiters > UINT32_MAX || producers > UINT32_MAX || !hcqi_pool_reserve(&dev->jobs, jobs) ||
         !hcqi_pool_reserve(&dev->waiters, (uint32_t)waiters) ||
         !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) ||
-        !hcqi_window_grow(dev, jobs)) {
+        (numbers > dev->window_mask + 1 && !hcqi_window_grow(dev, numbers))) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     return HCQ_OK;
@@ -8968,7 +8962,6 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
 static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail, uint32_t packet) {
     hcqi_waiter *w = &job->wait;
     if (*tail != NULL) { w = HCQI_CAST(hcqi_waiter *, hcqi_pool_get(&job->lane->dev->waiters)); }
-    memset(w, 0, sizeof *w);
     w->job = job;
     w->packet = packet;
     if (*tail != NULL) { (*tail)->list = w; }
@@ -9048,7 +9041,6 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
 static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi_signal *s,
                                         uint64_t value, const uint64_t *slot, int note) {
     hcqi_producer *p = HCQI_CAST(hcqi_producer *, hcqi_pool_get(&job->lane->dev->producers));
-    memset(p, 0, sizeof *p);
     p->signal = s;
     p->value = value;
     p->slot = slot;
@@ -9083,18 +9075,26 @@ static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
     return link;
 }
 
-/* The submission's job `at`: of its queue there, behind them its end. */
-static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
-    hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&s->dev->jobs));
-    hcqi_version *v = at < s->count ? s->versions[at] : NULL;
-    int last = s->first + at == s->number;
-    memset(job, 0, sizeof *job);
+/* One that waits for nothing and raises nothing, so far. */
+static HCQI_HOT hcq_job *hcqi_job_new(hcqi_lane *lane, hcqi_version *v, uint64_t number) {
+    hcq_device *dev = lane->dev;
+    hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&dev->jobs));
     job->lane = lane;
     job->wait.packet = HCQI_PACKET_SPARE;
     job->wait.job = job;
-    job->number = s->first + at;
-    job->submission = s->number;
+    job->number = job->submission = number;
     job->version = v;
+    dev->window[number & dev->window_mask] = job;
+    dev->pending++;
+    return job;
+}
+
+/* The submission's job `at`: of its queue there, behind them its end. */
+static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
+    hcqi_version *v = at < s->count ? s->versions[at] : NULL;
+    hcq_job *job = hcqi_job_new(lane, v, s->first + at);
+    int last = s->first + at == s->number;
+    job->submission = s->number;
     if (s->sub->flags & HCQ_UNORDERED) { job->unordered = 1; }
     job->values = v == NULL ? NULL : s->kept[at];
     if (s->launch != NULL) {
@@ -9133,10 +9133,7 @@ static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
     for (uint32_t i = 0; s->first + i <= s->number; i++) {
         hcqi_lane *lane = s->count == 0 ? s->final_lane : s->lanes[i < s->count ? i : s->count - 1];
         if (lane == NULL) { lane = hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity); }
-        hcq_job *job = hcqi_job_make(s, lane, i);
-        dev->window[job->number & dev->window_mask] = job;
-        dev->pending++;
-        hcqi_job_enlist(job);
+        hcqi_job_enlist(hcqi_job_make(s, lane, i));
     }
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, s->number, 0); }
 }
@@ -9206,15 +9203,44 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, 
    now and then. */
 static void hcqi_drain_fairly(hcq_device *dev) {
     if (hcqi_drain_some(HCQI_SETTLE)) { return; }
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->pins++;
     do { hcqi_leave_briefly(); } while (!hcqi_drain_some(HCQI_SETTLE));
     hcqi_unpin(dev);
 }
 
 /* Why it failed already, if the backend did not take it. */
-static hcq_result hcqi_submit_refused(const hcqi_submit *s) {
-    int ours = s->dev->refused >= s->first && s->dev->refused <= s->number;
-    return ours ? hcqi_failures_find(&s->dev->failures, s->number) : HCQ_OK;
+static hcq_result hcqi_submit_refused(const hcq_device *dev, uint64_t first, uint64_t last) {
+    int ours = dev->refused >= first && dev->refused <= last;
+    return ours ? hcqi_failures_find(&dev->failures, last) : HCQ_OK;
+}
+
+/* The usual submission, of a queue with nothing else, which has a plain version that is
+   current: what there is to check was checked when that was made, and where nothing is held
+   the job goes at once. Its number; 0: it is not so, or there is something to say. */
+static HCQI_HOT uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
+    hcqi_version *v = q->versions;
+    if (v == NULL || !v->plain || v->dev != dev || !hcqi_version_is_now(v)) { return 0; }
+    hcqi_lane *lane = &dev->lanes[v->recording.lanes == HCQ_COPY ? dev->caps.compute_lanes : 0];
+    uint64_t number = dev->next_number;
+    if (q->sticky != HCQ_OK || dev->closing || dev->lost != HCQ_OK || hcqi_eager_pends(dev) ||
+        v->named_frees != hcqi_core.named_frees || v->foreign != 0 || lane->held_head != NULL ||
+        dev->held >= dev->desc.parked_limit || lane->running >= dev->desc.inflight ||
+        number - dev->done_prefix > dev->window_mask || !hcqi_pool_reserve(&dev->jobs, 1) ||
+        !hcqi_lane_reserve(lane)) {
+        return 0;
+    }
+    hcqi_resolve r;
+    r.job = hcqi_job_new(lane, v, number);
+    r.points.count = 0;
+    r.past_count = 0;
+    dev->next_number++;
+    v->uses++;
+    v->held++;
+    q->pending++;
+    (void)hcqi_job_pass(&r);
+    if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, number, 0); }
+    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
+    return number;
 }
 
 /* One submission, with the lock held; may let go of it to wait for room. */
@@ -9224,7 +9250,6 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
     hcq_result r = hcqi_submit_check(dev, s->sub, graph);
     if (r != HCQ_OK) { return r; }
     if (graph) { return s->sub->queues[0]->graph->calls->run(s); }
-    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
     for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
         r = hcqi_submit_queue(s, s->sub->queues[i]);
     }
@@ -9244,23 +9269,15 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
     }
     hcqi_submit_commit(s);
     hcqi_drain_fairly(dev);
-    return hcqi_submit_refused(s);
+    r = hcqi_submit_refused(dev, s->first, s->number);
+    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); } /* an engine is at it */
+    return r;
 }
 
 static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submission *sub) {
+    hcqi_clear(s, offsetof(hcqi_submit, dev));
     s->dev = dev;
     s->sub = sub;
-    s->count = 0;
-    s->final_lane = NULL;
-    s->frees = NULL;
-    s->allocs = 0;
-    s->deadline = 0;
-    s->first = 0;
-    s->number = 0;
-    s->launch = NULL;
-    s->gathers = 0;
-    s->eager[0] = NULL;
-    s->eager[1] = NULL;
 }
 
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
@@ -9299,8 +9316,12 @@ HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
     hcq_point done = { { 0 }, 0 };
     hcq_result r = hcqi_queue_check(queue);
     if (r == HCQ_OK) { r = hcqi_device_enter_by(device, queue->dev); }
-    if (r == HCQ_OK) {
-        memset(&sub, 0, sizeof sub);
+    uint64_t plain = r == HCQ_OK && count == 0 ? hcqi_submit_plain(queue, device) : 0;
+    if (plain != 0) {
+        done = hcq_at(hcqi_signal_handle(device->exact), plain);
+        r = hcqi_leave_with(hcqi_submit_refused(device, plain, plain));
+    } else if (r == HCQ_OK) {
+        hcqi_clear(&sub, sizeof sub);
         sub.queues = &queue;
         sub.queue_count = 1;
         sub.values = values;
@@ -9350,7 +9371,7 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
 
 /* Lets go of what the commands name, and of the lock now and then. */
 static void hcqi_queue_forget(hcq_queue *q) {
-    hcqi_atomic_add32(&q->dev->pins, 1);
+    q->dev->pins++;
     while (!hcqi_queue_forget_some(q)) { hcqi_leave_briefly(); }
     hcqi_unpin(q->dev);
 }
@@ -10136,7 +10157,7 @@ static int hcqi_wait_lane(const hcqi_poll *poll, uint64_t left_ns, hcq_result *o
 /* With the lock held, which it lets go of. */
 static void hcqi_explain_wait(hcq_device *dev, const hcq_point *points, uint32_t count) {
     char text[2048];
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->pins++;
     hcqi_explain(points, count, text, sizeof text);
     hcqi_leave();
     hcqi_refuse_alone(dev, HCQ_NOT_READY, "a wait lasts longer than %llu ms:",
@@ -10154,18 +10175,17 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
     hcqi_poll poll;
     hcq_result r;
     if (hcqi_poll_all(&poll, points, count, mode, 0, &r)) { return hcqi_leave_with(r); }
-    hcqi_lane *lane = poll.points.count != 0 ? poll.points.lane[0] : NULL;
-    uint64_t done = lane != NULL ? lane->done : 0;
-    if (lane != NULL) { hcqi_reap(lane); }
-    if (lane != NULL && lane->done != done && hcqi_poll_all(&poll, points, count, mode, 1, &r)) {
+    if (poll.points.count != 0 && hcqi_reap(poll.points.lane[0]) &&
+        hcqi_poll_all(&poll, points, count, mode, 1, &r)) {
         return hcqi_leave_with(r);
     }
-    /* the clock is only for those who wait */
+    /* the clock is only for those who wait, and for explaining after a slice */
     hcq_device *dev = hcqi_slot_device(points[0].signal.id);
     int tells = timeout_ns != 0 && dev != NULL && dev->desc.log_fn != NULL;
     uint64_t after = tells && dev->desc.explain_ns >> 63 == 0 ? dev->desc.explain_ns : HCQ_FOREVER;
-    uint64_t deadline = hcqi_deadline(timeout_ns), explain = hcqi_deadline(after);
-    uint64_t left = explain < deadline ? after : hcqi_left(deadline), slice = HCQI_SLICE_NS;
+    uint64_t deadline = hcqi_deadline(timeout_ns), explain = HCQ_FOREVER, slice = HCQI_SLICE_NS;
+    uint64_t left = timeout_ns >> 63 != 0 ? hcqi_left(deadline) : timeout_ns;
+    if (after < left) { left = after < slice ? after : slice; }
     for (;; left = hcqi_left(explain < deadline ? explain : deadline)) {
         if (left == 0 && explain < deadline) {
             explain = HCQ_FOREVER;
@@ -10187,6 +10207,8 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
             if (r < 0) { break; }
         }
         if (hcqi_poll_all(&poll, points, count, mode, 1, &r)) { break; }
+        if (after != HCQ_FOREVER) { explain = hcqi_deadline(after); }
+        after = HCQ_FOREVER;
     }
     return hcqi_leave_with(r);
 }
@@ -10270,7 +10292,6 @@ static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
         return hcqi_leave_refusing(dev, why, "notification: %s", hcq_result_text(why));
     }
     hcqi_notice *n = HCQI_CAST(hcqi_notice *, item);
-    memset(n, 0, sizeof *n);
     n->id = id;
     n->wait.signal = s;
     n->wait.value = point.value;
@@ -11211,8 +11232,8 @@ static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
     if (dev != NULL && hcqi_in_callback()) {
         return hcqi_leave_refusing(dev, HCQ_ERROR_WOULD_BLOCK, "transfer: in a callback");
     }
-    if (to != NULL) { hcqi_atomic_add32(&to->pins, 1); }
-    if (from != NULL) { hcqi_atomic_add32(&from->pins, 1); }
+    if (to != NULL) { to->pins++; }
+    if (from != NULL) { from->pins++; }
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -11456,8 +11477,8 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
         in = hcqi_carry_operand(hcqi_bridge_end(&bridge, 0), 0);
         dev = to.dev;
     }
-    hcqi_atomic_add32(&to.dev->pins, 1);
-    hcqi_atomic_add32(&from.dev->pins, 1);
+    to.dev->pins++;
+    from.dev->pins++;
     hcqi_leave();
     for (int i = whole; i < 2 && r == HCQ_OK; i++) {
         r = hcqi_carry_submit(i == 0 ? from.dev : dev, label, i == 0 ? &out : &to,
@@ -12667,15 +12688,10 @@ static void hcqi_cancel_held(const hcq_device *on, const hcq_device *dev) {
 /* Nothing of the device is in use any more: not by its own work, by threads in a wait,
    or by work elsewhere that looks at its counters or uses its memory. */
 static int hcqi_device_quiet(const hcq_device *dev) {
-    uint64_t uses = dev->pending + (uint64_t)hcqi_atomic_load32(&dev->pins);
-    uses += hcqi_atomic_load32(&dev->flushed) != dev->flushes;
+    uint64_t uses = dev->pending;
+    uses += hcqi_atomic_load32(&dev->unpins) != dev->pins;
     for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { uses += q->pending; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-            uses += other->lanes[k].done < other->lanes[k].foreign[dev->slot];
-        }
-    }
+    HCQI_LANES(lane) { uses += lane->done < lane->foreign[dev->slot]; }
     return uses == 0;
 }
 
@@ -13662,10 +13678,12 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     return hcqi_graph_living(q);
 }
 
-static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        hcqi_atomic_add32(&plan->devices[d].dev->pins, by);
-    }
+static void hcqi_graph_pin(const hcqi_plan *plan) {
+    for (uint32_t d = 0; d < plan->device_count; d++) { plan->devices[d].dev->pins++; }
+}
+
+static void hcqi_graph_unpin(const hcqi_plan *plan) {
+    for (uint32_t d = 0; d < plan->device_count; d++) { hcqi_unpin(plan->devices[d].dev); }
 }
 
 HCQI_COLD_END
@@ -13778,11 +13796,11 @@ static hcq_result hcqi_graph_empties(hcq_queue *q) {
 static hcq_result hcqi_graph_versions(hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r = HCQ_OK;
-    hcqi_graph_pin(plan, 1);
+    hcqi_graph_pin(plan);
     for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
         r = hcqi_queue_bind(q, plan->slices[k].dev, k);
     }
-    hcqi_graph_pin(plan, UINT32_MAX);
+    hcqi_graph_unpin(plan);
     return r;
 }
 
@@ -14015,9 +14033,9 @@ static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making
         w->submits[d].gathers = plan->devices[d].users;
         w->submits[d].deadline = home->deadline;
     }
-    hcqi_graph_pin(plan, 1);
+    hcqi_graph_pin(plan);
     hcq_result r = hcqi_graph_acquire(q, sub, w);
-    hcqi_graph_pin(plan, UINT32_MAX);
+    hcqi_graph_unpin(plan);
     if (r == HCQ_OK) { r = hcqi_graph_living(q); } /* the lock was given up, perhaps */
     if (r == HCQ_OK) { r = hcqi_graph_inputs(q, sub, w->inputs); }
     if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(home); }
@@ -14030,7 +14048,7 @@ static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making
     home->first = w->submits[plan->home].first;
     home->number = w->submits[plan->home].number;
     hcqi_drain();
-    return hcqi_submit_refused(home);
+    return hcqi_submit_refused(home->dev, home->first, home->number);
 }
 
 /* hcqi_submit_run for a graph. */
@@ -14501,14 +14519,14 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     HCQI_PASS(hcqi_schedule_build(q, sub->flags));
     if (sub->wait_count + sub->signal_count != 0) { HCQI_PASS(hcqi_submit_points(s)); }
-    hcqi_graph_pin(plan, 1);
+    hcqi_graph_pin(plan);
     hcqi_leave();
     hcq_result r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
     int began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
     if (r == HCQ_OK) { r = hcqi_step_walk(s, q); }
     hcqi_enter();
     if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
-    hcqi_graph_pin(plan, UINT32_MAX);
+    hcqi_graph_unpin(plan);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;
@@ -15248,7 +15266,7 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
         return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
     }
-    hcqi_atomic_add32(&device->pins, 1);
+    device->pins++;
     hcqi_leave();
     r = hcq_device_clock(device, &clock);
     if (r == HCQ_OK) { p = hcqi_profile_new(&device->hooks, events, names); }
@@ -15460,7 +15478,7 @@ static hcq_result hcqi_report_pin(hcq_device *dev) {
     if (!hcqi_device_open(dev)) {
         return hcqi_leave_with(dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED);
     }
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->pins++;
     hcqi_reap_device(dev);             /* events of what is over */
     int fresh = dev->profile == NULL ||
                 hcq_sys_now_ns() - dev->profile->clock.host_ns < 1000000000;

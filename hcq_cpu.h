@@ -836,8 +836,12 @@ static int hcqi_cpu_engine_ready(const hcqi_cpu_engine *engine, const hcqi_cpu_e
     return hcqi_atomic_load32(&entry->ready) - engine->head->lap < HCQI_CPU_LAP;
 }
 
+/* Who submits has the core's lock: either he sees `sleeping`, or what he published is seen
+   here. Nobody else's work is done on the way out. */
 static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry) {
-    hcqi_atomic_swap32(&engine->sleeping, 1);
+    hcqi_enter();
+    hcqi_atomic_store32(&engine->sleeping, 1);
+    hcqi_unlock();
     while (!hcqi_cpu_engine_ready(engine, entry) && !hcqi_atomic_load32(&engine->stop) &&
            hcqi_atomic_load32(&engine->sleeping)) {
         hcq_sys_wait(&engine->sleeping, 1, HCQ_FOREVER);
@@ -1215,13 +1219,13 @@ static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
     return engine->spare != NULL ? HCQ_OK : hcqi_cpu_engine_grow(engine);
 }
 
-/* Makes the tail entry visible, after room for the one behind it; the caller
-   then looks at `sleeping`. */
+/* Makes the tail entry visible, after room for the one behind it. A plain store: whoever
+   submits goes on while the line travels. */
 static void hcqi_cpu_publish(hcqi_cpu_engine *engine, uint32_t wait_count) {
     hcqi_cpu_chunk *chunk = engine->tail;
     uint32_t at = engine->tail_at;
     if (++engine->tail_at == HCQI_CPU_CHUNK) { hcqi_cpu_engine_extend(engine); }
-    hcqi_atomic_swap32(&chunk->entries[at].ready, chunk->lap + wait_count);
+    hcqi_atomic_store32(&chunk->entries[at].ready, chunk->lap + wait_count);
 }
 
 static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, hcq_batch *batch) {
@@ -1241,7 +1245,10 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, hcq_batch *batch) 
         }
         if (left == 0) {
             entry->job = batch->job;
-            entry->done = batch->done;
+            entry->done.lane = lane; /* singly, as they were stored: loads of two would wait */
+            entry->done.value = batch->done.value;
+            entry->done.epoch = batch->done.epoch;
+            entry->done.counter = batch->done.counter;
             entry->native = HCQI_CAST(hcqi_cpu_lane *, lane->native);
             entry->packets = batch->count != 0 ? batch->recording->packets + batch->first : NULL;
             entry->count = batch->recording != NULL ? batch->count : 0;
@@ -1277,21 +1284,21 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
     (void)serves;                      /* the core has no service thread here */
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     hcqi_cpu_counter *c = hcqi_cpu_counter_of(lane, counter);
-    uint64_t end_ns = HCQ_FOREVER;
     if (hcqi_atomic_load64(&c->value) >= value) { return HCQ_OK; }
     if (timeout_ns == 0) { return HCQ_TIMEOUT; }
-    if (timeout_ns != HCQ_FOREVER) {
-        uint64_t now = hcq_sys_now_ns();
-        end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
-    }
     if (d->spin_ns != 0) {
         hcqi_atomic_pause(); /* looking too soon only slows down who is about to write */
     }
     uint32_t turns = d->spin_ns != 0 && !hcqi_cpu_together(d) ? HCQI_CPU_TIGHT : 0;
     for (uint32_t i = 0; i < turns; i++) {
         if (hcqi_atomic_load64(&c->value) >= value) {
-            return HCQ_OK; /* so soon that counting the thread would have been dearer */
+            return HCQ_OK; /* so soon that a clock or being counted would have been dearer */
         }
+    }
+    uint64_t end_ns = HCQ_FOREVER;
+    if (timeout_ns != HCQ_FOREVER) {
+        uint64_t now = hcq_sys_now_ns();
+        end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
     hcqi_cpu_enter(d);
     hcq_result r = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT / 8 * 7);
