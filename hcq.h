@@ -2031,10 +2031,10 @@ typedef struct hcq_backend {
     void (*unmap)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                   const hcq_memory *memory);
 
-    /* Programs. `code` goes into exec packets. Where descriptions have the same code
-       it lies at one address while there is a program of it. exec_check, optional: can it run
-       with blocks of this size? Logs why not. statistics, optional: as in
-       hcq_program_info. */
+    /* Programs. `code` goes into exec packets. The same code in two descriptions, or
+       the same text, lies at one address while there are programs of it. exec_check,
+       optional: can it run with blocks of this size? Logs why not. statistics,
+       optional: as in hcq_program_info. */
     hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
                                  const hcq_program_info *info, void **code);
     void (*program_destroy)(void *self, void *code);
@@ -2960,8 +2960,8 @@ typedef struct hcqi_code {
     uint32_t fits[3];                  /* the last block that exec_check let pass */
 } hcqi_code;
 
-/* Code that was given, which follows it; programs of the same code have one, so that a
-   backend knows by the address that it is the same. */
+/* Bytes of a description, which follow it: code, or a text. Programs with the same have
+   one, so that a backend knows by the address that it is the same. */
 typedef struct hcqi_blob {
     struct hcqi_blob *next;            /* of hcq_device.blobs' bucket */
     uint64_t hash;
@@ -2970,6 +2970,7 @@ typedef struct hcqi_blob {
 } hcqi_blob;
 
 #define HCQI_BLOBS 64
+enum { HCQI_PARTS = 6 };               /* of a program: codes, entries, library, symbol */
 
 struct hcq_program {
     uint32_t magic;
@@ -2980,8 +2981,7 @@ struct hcq_program {
     hcq_program_desc desc;
     hcq_program_info info;
     hcqi_code codes[HCQI_MAX_DEVICES]; /* by slot, of devices that it ran on */
-    char *strings;
-    size_t strings_size;
+    const void *parts[HCQI_PARTS];     /* of blobs, what `desc` points at */
 };
 
 /* Another device that may use a block, and what has to be done there once it is freed. */
@@ -11568,9 +11568,7 @@ static void hcqi_program_unref(hcq_program *p) {
     hcq_device *dev = p->dev;
     hcqi_program_unload(p, NULL);
     hcqi_program_unlist(p);
-    hcqi_blob_drop(dev, p->desc.spirv.data);
-    hcqi_blob_drop(dev, p->desc.ptx.data);
-    hcqi_delete(&dev->hooks, p->strings, p->strings_size);
+    for (int i = 0; i < HCQI_PARTS; i++) { hcqi_blob_drop(dev, p->parts[i]); }
     p->magic = 0;
     hcqi_delete(&dev->hooks, p, sizeof *p);
     hcqi_device_unref(dev);
@@ -11594,72 +11592,60 @@ static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev) {
     return r;
 }
 
-/* Finds the same bytes, or copies them; NULL = out of memory. No lock: they are long. */
-static const void *hcqi_blob_share(hcq_device *dev, const hcq_code *code) {
-    const uint8_t *data = HCQI_CAST(const uint8_t *, code->data);
-    uint64_t word, hash = code->size;
-    for (size_t i = 0; i + sizeof word <= code->size; i += sizeof word) {
-        memcpy(&word, data + i, sizeof word);
+/* Finds the same bytes, or copies them; NULL = out of memory. No lock: they may be many. */
+static const void *hcqi_blob_share(hcq_device *dev, const void *data, size_t size) {
+    const uint8_t *from = HCQI_CAST(const uint8_t *, data);
+    uint64_t hash = size;
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, from + i, size - i < 8 ? size - i : 8);
         hash = hcqi_hash(hash, word);
     }
     hcqi_blob **head = &dev->blobs[hash % HCQI_BLOBS];
     hcqi_enter();
     hcqi_blob *b = *head;
-    while (b != NULL && (b->hash != hash || b->size != code->size)) { b = b->next; }
+    while (b != NULL && (b->hash != hash || b->size != size)) { b = b->next; }
     if (b != NULL) { b->refs++; }
     hcqi_leave();
-    if (b != NULL && memcmp(b + 1, data, code->size) == 0) { return b + 1; }
-    hcqi_blob *made = HCQI_CAST(hcqi_blob *, hcqi_new(&dev->hooks, sizeof *b + code->size));
-    if (made != NULL) {
-        made->hash = hash;
-        made->size = code->size;
-        made->refs = 1;
-        memcpy(made + 1, data, code->size);
-    }
+    if (b != NULL && memcmp(b + 1, data, size) == 0) { return b + 1; }
+    hcqi_blob *made = HCQI_CAST(hcqi_blob *, hcqi_new(&dev->hooks, sizeof *b + size));
     hcqi_enter();
     if (b != NULL) { hcqi_blob_drop(dev, b + 1); } /* other bytes with the same hash */
     if (made != NULL) {
         made->next = *head;
+        made->hash = hash;
+        made->size = size;
+        made->refs = 1;
+        memcpy(made + 1, data, size);
         *head = made;
     }
     hcqi_leave();
     return made == NULL ? NULL : made + 1;
 }
 
-/* The description outlives the call, as other devices need it later: its texts move into
-   one block. */
+/* The description outlives the call, as other devices need it later, with what it points
+   at. A text says itself how long it is. 0 = out of memory. */
 static int hcqi_program_keep(hcq_program *p, const hcq_program_desc *desc) {
-    hcq_program_desc *d = &p->desc;
-    const char **texts[4] = { &d->library, &d->symbol, &d->spirv.entry, &d->ptx.entry };
-    hcq_code *codes[2] = { &d->spirv, &d->ptx };
-    *d = *desc;
-    d->label = p->info.label;
-    d->spirv.data = NULL;
-    d->ptx.data = NULL;
-    for (int i = 0; i < 2; i++) {
-        hcq_code given = i == 0 ? desc->spirv : desc->ptx;
-        if (i == 1 && given.data != NULL && given.size == 0) { /* a string says how long it is */
-            given.size = strlen(HCQI_CAST(const char *, given.data)) + 1;
+    const void *parts[HCQI_PARTS] = { desc->spirv.data, desc->ptx.data, desc->spirv.entry,
+                                      desc->ptx.entry, desc->library, desc->symbol };
+    size_t sizes[HCQI_PARTS] = { desc->spirv.size, desc->ptx.size, 0, 0, 0, 0 };
+    for (int i = 0; i < HCQI_PARTS; i++) {
+        if (i != 0 && sizes[i] == 0 && parts[i] != NULL) {
+            sizes[i] = strlen(HCQI_CAST(const char *, parts[i])) + 1;
         }
-        if (given.data == NULL || given.size == 0) { continue; }
-        codes[i]->size = given.size;
-        codes[i]->data = hcqi_blob_share(p->dev, &given);
-        if (codes[i]->data == NULL) { return 0; }
+        if (parts[i] == NULL || sizes[i] == 0) { continue; }
+        p->parts[i] = hcqi_blob_share(p->dev, parts[i], sizes[i]);
+        if (p->parts[i] == NULL) { return 0; }
     }
-    for (int copies = 0; copies < 2; copies++) {
-        size_t end = 0;
-        for (int i = 0; i < 4; i++) {
-            size_t size = *texts[i] == NULL ? 0 : strlen(*texts[i]) + 1;
-            if (copies && size != 0) {
-                *texts[i] = HCQI_CAST(const char *, memcpy(p->strings + end, *texts[i], size));
-            }
-            end += size;
-        }
-        if (copies || end == 0) { continue; }
-        p->strings_size = end;
-        p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, end));
-        if (p->strings == NULL) { return 0; }
-    }
+    p->desc = *desc;
+    p->desc.label = p->info.label;
+    p->desc.spirv.data = p->parts[0];
+    p->desc.ptx.data = p->parts[1];
+    p->desc.ptx.size = sizes[1];
+    p->desc.spirv.entry = HCQI_CAST(const char *, p->parts[2]);
+    p->desc.ptx.entry = HCQI_CAST(const char *, p->parts[3]);
+    p->desc.library = HCQI_CAST(const char *, p->parts[4]);
+    p->desc.symbol = HCQI_CAST(const char *, p->parts[5]);
     return 1;
 }
 

@@ -1537,8 +1537,8 @@ static int hcqi_vk_shader_read(hcqi_vk_module *m, const void *data, size_t size,
 typedef struct hcqi_vk_kernel {
     struct hcqi_vk_kernel *next;       /* of d->kernels */
     uint32_t refs;                     /* programs */
-    const void *code;                  /* which the core has as long */
-    char entry[HCQI_VK_MAX_NAME];
+    const void *code;                  /* which the core has as long, ... */
+    const char *entry;                 /* ... and this, or NULL */
     uint32_t statistics;               /* HCQ_PROGRAM_STATISTICS or 0 */
     VkShaderModule module;
     VkDescriptorSetLayout sets;
@@ -2331,7 +2331,7 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.module = p->kernel->module;
-    info.stage.pName = p->kernel->entry;
+    info.stage.pName = p->kernel->entry != NULL ? p->kernel->entry : "main";
     info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
     info.layout = p->kernel->layout;
     if (p->kernel->statistics) { info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR; }
@@ -2351,7 +2351,7 @@ static void hcqi_vk_pipeline_destroy(hcqi_vk_device *d, hcqi_vk_pipeline *p) {
 /* The kernel's pipeline for these blocks; or `made`, which it then has, if there is none. */
 static hcqi_vk_pipeline *hcqi_vk_pipeline_find(hcqi_vk_program *p, const uint32_t size[3],
                                                hcqi_vk_pipeline *made) {
-    hcq_backend_lock(1);
+    hcqi_word_lock(&p->d->kernel_lock);
     hcqi_vk_pipeline *found = p->kernel->pipelines;
     while (found != NULL && memcmp(found->block, size, sizeof found->block) != 0) {
         found = found->next;
@@ -2360,7 +2360,7 @@ static hcqi_vk_pipeline *hcqi_vk_pipeline_find(hcqi_vk_program *p, const uint32_
         made->next = p->kernel->pipelines;
         p->kernel->pipelines = found = made;
     }
-    hcq_backend_lock(0);
+    hcqi_word_unlock(&p->d->kernel_lock);
     return found;
 }
 
@@ -2407,12 +2407,11 @@ static void hcqi_vk_kernel_put(hcqi_vk_device *d, hcqi_vk_kernel *k) {
 /* Finds the program's kernel, or makes it. */
 static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) {
     hcqi_vk_device *d = p->d;
-    const char *entry = spirv->entry != NULL ? spirv->entry : "main";
     uint32_t statistics = d->has_statistics ? p->flags & HCQ_PROGRAM_STATISTICS : 0;
     hcqi_word_lock(&d->kernel_lock);
     hcqi_vk_kernel *k = d->kernels;
-    while (k != NULL && (k->code != spirv->data || k->statistics != statistics ||
-                         strcmp(k->entry, entry) != 0)) {
+    while (k != NULL && (k->code != spirv->data || k->entry != spirv->entry ||
+                         k->statistics != statistics)) {
         k = k->next;
     }
     if (k != NULL) { k->refs++; }
@@ -2424,7 +2423,7 @@ static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) 
     k->refs = 1;
     k->code = spirv->data;
     k->statistics = statistics;
-    memcpy(k->entry, entry, strlen(entry) + 1);
+    k->entry = spirv->entry;
     hcq_result r = hcqi_vk_layout(p);
     HCQI_VK_STRUCT(ShaderModuleCreateInfo, module, SHADER_MODULE_CREATE_INFO);
     module.codeSize = spirv->size;

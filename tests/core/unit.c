@@ -290,6 +290,19 @@ static void packets_lie_on_cache_lines(TEST_ARGS) {
     }
 }
 
+/* Bytes with one hash are kept apart, equal ones together. */
+static void equal_bytes_are_kept_once(TEST_ARGS) {
+    uint64_t one[2] = {1, 2}, other[2] = {3, hcqi_hash(16, 1) ^ 2 ^ hcqi_hash(16, 3)};
+    const void *kept[4] = {hcqi_blob_share(T.dev, one, 16), hcqi_blob_share(T.dev, other, 16),
+                           hcqi_blob_share(T.dev, one, 16), hcqi_blob_share(T.dev, one, 15)};
+    CHECK(kept[0] == kept[2] && kept[1] != kept[0] && kept[3] != kept[0]);
+    CHECK(((const hcqi_blob *)kept[1])[-1].hash == ((const hcqi_blob *)kept[0])[-1].hash);
+    CHECK(memcmp(kept[0], one, 16) == 0 && memcmp(kept[1], other, 16) == 0);
+    hcqi_enter();
+    for (int i = 0; i < 4; i++) { hcqi_blob_drop(T.dev, kept[i]); }
+    hcqi_leave();
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(heap_sorts_bursts),
@@ -302,6 +315,7 @@ int main(int argc, char **argv) {
         TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep),
         TEST_BARE(waits_on_one_cpu_yield_first_of_all),
         TEST(packets_lie_on_cache_lines),
+        TEST(equal_bytes_are_kept_once),
     };
     (void)argc;
     return test_start(1, argv) || cmocka_run_group_tests_name("unit", tests, NULL, NULL);
