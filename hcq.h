@@ -3026,8 +3026,6 @@ typedef struct hcqi_stage {
     uint32_t users;                    /* calls that write or read it, or will submit */
 } hcqi_stage;
 
-typedef struct hcqi_label { char text[32]; } hcqi_label;
-
 /* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
 typedef struct hcqi_event {
     uint64_t begin, end;
@@ -3051,7 +3049,7 @@ struct hcqi_profile {
     uint32_t capacity;                 /* of each */
     uint64_t added, flowed;            /* ever */
     uint64_t first;                    /* submission that counts */
-    hcqi_label *names;                 /* a table by hash, then "" and "(others)" */
+    char (*names)[32];                 /* a table by hash, then "" and "(others)" */
     uint32_t slots, names_left;        /* of the table; that find room */
     hcq_clock clock;                   /* the last reading */
     uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
@@ -3169,15 +3167,15 @@ typedef struct hcqi_message {
 /* The default registry, and with it the one lock of all devices: signals pass
    between devices, so a lock per device would have to be taken in groups. */
 static struct hcqi_core {
+    hcq_registry registry;             /* what a child of fork keeps: this, ... */
+    uint64_t serials[HCQI_MAX_DEVICES]; /* of handles: the highest in a device's slot */
+    uint64_t serial;                   /* of devices, signals, allocations */
+    uint32_t forks;                    /* ... up to here: between the first process and this */
     uint32_t lock;                     /* hcqi_word_lock */
     uint64_t owner;                    /* atomic: thread that holds it */
-    hcq_registry registry;
     hcq_device *devices[HCQI_MAX_DEVICES];
     uint32_t device_top;               /* slots in use are below this */
-    uint64_t serials[HCQI_MAX_DEVICES]; /* of handles: the highest in a device's slot */
     hcq_device *closed;                /* that somebody still holds a reference to */
-    uint64_t serial;                   /* of devices, signals, allocations */
-    uint32_t forks;                    /* between the first process and this one */
     hcq_job *ready_head, *ready_tail;
     hcq_job *unbuilt_head, *unbuilt_tail; /* released, of a queue with no version to use */
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
@@ -5765,15 +5763,9 @@ static void hcqi_timeout_tell_locked(hcq_device *dev, const char *what, const ch
    of the memory, in the middle of any change: all that is there is closed by letting
    go of it. Registries stay, serials go on, nothing native is called. */
 static void hcqi_fork_child(void) {
-    hcq_registry registry = hcqi_core.registry;
-    uint64_t serial = hcqi_core.serial, serials[HCQI_MAX_DEVICES];
-    uint32_t forks = hcqi_core.forks;
-    memcpy(serials, hcqi_core.serials, sizeof serials);
-    memset(&hcqi_core, 0, sizeof hcqi_core);
-    memcpy(hcqi_core.serials, serials, sizeof serials);
-    hcqi_core.registry = registry;
-    hcqi_core.serial = serial;
-    hcqi_core.forks = forks + 1;
+    size_t kept = offsetof(struct hcqi_core, lock);
+    memset((uint8_t *)&hcqi_core + kept, 0, sizeof hcqi_core - kept);
+    hcqi_core.forks++;
 #ifdef HCQ_CUDA
     hcqi_cuda_fork_child();
 #endif
@@ -10427,10 +10419,13 @@ static void hcqi_freed_take(hcqi_allocation *a) {
     next->same_prev = a->same_prev;
 }
 
+static int hcqi_stamp_lives(const hcqi_stamp *s) {
+    return hcqi_device_open(s->dev) && s->dev->serial == s->id;
+}
+
 /* Is something not done that another device had to do before the block was freed? */
 static int hcqi_stamp_unmet(const hcqi_stamp *s) {
-    return hcqi_device_open(s->dev) && s->dev->serial == s->id &&
-           s->dev->done_prefix < s->number;
+    return hcqi_stamp_lives(s) && s->dev->done_prefix < s->number;
 }
 
 /* Is everything done that was to be before the block is used again? `soon`: or handed
@@ -10464,11 +10459,9 @@ static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t
 static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
     for (hcqi_allocation *a = list; a != NULL; a = a->next) {
         for (uint32_t i = 0; i < a->stamp_count; i++) {
-            hcq_device *other = a->stamps[i].dev;
-            if (!hcqi_device_open(other) || other->serial != a->stamps[i].id) { continue; }
-            if (other->backend->unmap != NULL) {
-                other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
-            }
+            const hcq_device *other = a->stamps[i].dev;
+            if (!hcqi_stamp_lives(&a->stamps[i]) || other->backend->unmap == NULL) { continue; }
+            other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
         }
     }
     if (apart) { hcqi_native_begin(dev); }
@@ -12772,11 +12765,10 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (!hcqi_device_open(device)) {
         return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
     }
-    if (hcqi_in_callback()) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
-    }
-    if (device->close_runs) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_BUSY, "close: runs in another thread");
+    int inside = hcqi_in_callback();
+    if (inside || device->close_runs) {
+        return hcqi_leave_refusing(device, inside ? HCQ_ERROR_WOULD_BLOCK : HCQ_ERROR_BUSY,
+                                   "close: %s", inside ? "in a callback" : "runs already");
     }
     device->close_runs = 1;
     device->closing = 1;
@@ -14142,17 +14134,14 @@ HCQI_COLD_BEGIN
 
 /* The list of a device, or of copies to it. */
 static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int copies) {
-    uint32_t k = 0;
-    while (k < sched->list_count &&
-           (sched->lists[k].dev != dev || sched->lists[k].copies != copies)) {
-        k++;
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        if (sched->lists[k].dev == dev && sched->lists[k].copies == copies) { return k; }
     }
-    if (k < sched->list_count) { return k; }
-    hcqi_list *l = &sched->lists[sched->list_count++]; /* two a device: there is room */
+    hcqi_list *l = &sched->lists[sched->list_count]; /* two a device: there is room */
     l->dev = dev;
     l->copies = copies;
     l->first = l->last = HCQI_NONE;
-    return k;
+    return sched->list_count++;
 }
 
 /* Appends an item to a list. */
@@ -14344,17 +14333,13 @@ static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, int dot) {
         hcqi_print(t, dot ? "\";\n" : "\n");
         for (uint32_t n = l->first; n != HCQI_NONE; n = items[n].next) {
             hcqi_print_item(t, q, n, dot);
-        }
-        for (uint32_t n = l->first; dot && n != l->last; n = items[n].next) {
-            hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next);
+            if (dot && n != l->last) { hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next); }
         }
         if (dot) { hcqi_print(t, "  }\n"); }
     }
-    for (uint32_t k = 0; dot && k < sched->list_count; k++) {
-        for (uint32_t n = sched->lists[k].first; n != HCQI_NONE; n = items[n].next) {
-            if (items[n].kind != HCQI_ITEM_WAIT) { continue; }
-            hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", items[n].sync, n);
-        }
+    for (uint32_t n = 0; dot && n < sched->item_count; n++) {
+        if (items[n].kind != HCQI_ITEM_WAIT) { continue; }
+        hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", items[n].sync, n);
     }
     if (dot) { hcqi_print(t, "}\n"); }
 }
@@ -14550,7 +14535,7 @@ typedef struct hcqi_track {            /* of a lane, or behind a device's lanes 
 } hcqi_track;
 
 typedef struct hcqi_report {
-    hcq_memory_hooks hooks;
+    hcqi_arena arena;                  /* where all arrays are */
     hcq_profile_format format;
     hcq_device *const *devices;
     uint32_t device_count;             /* they stay open meanwhile */
@@ -14558,8 +14543,7 @@ typedef struct hcqi_report {
     hcqi_flow *flows;                  /* arrows: `at` is the index of a span */
     hcqi_track *tracks;
     hcqi_row *rows;                    /* for a summary, which sorts the spans */
-    uint32_t span_count, span_room, flow_count, flow_room, track_count, track_room;
-    uint32_t row_count, row_room;
+    uint32_t span_count, span_room, flow_count, flow_room, track_count, track_room, row_count;
     uint64_t begin_ns, end_ns;         /* of the first span, of the last */
     uint64_t lost;                     /* events that found no room */
     uint64_t error_ns;                 /* times are right within +- this */
@@ -14704,12 +14688,13 @@ static int hcqi_row_compare(const void *one, const void *other) {
 static int hcqi_report_rows(hcqi_report *r) {
     hcqi_row *row = NULL;
     if (r->span_count == 0) { return 1; }
+    r->rows = HCQI_TAKE(&r->arena, hcqi_row, r->span_count);
+    if (r->rows == NULL) { return 0; }
     qsort(r->spans, r->span_count, sizeof *r->spans, hcqi_span_compare);
     for (uint32_t i = 0; i < r->span_count; i++) {
         const hcq_profile_event *e = &r->spans[i].event;
         uint64_t ns = e->end_ns - e->begin_ns;
         if (row == NULL || strcmp(row->name, e->name) != 0) {
-            if (!HCQI_GROW(&r->hooks, r->rows, r->row_room, r->row_count + 1)) { return 0; }
             row = &r->rows[r->row_count++];
             row->name = e->name;
         }
@@ -15112,34 +15097,35 @@ HCQI_COLD_END
 /* One block: the profile, its names, its rings. */
 static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
                                       uint32_t names) {
+    hcqi_profile *p;
     uint32_t slots = names + names / 2 + 1; /* so that there is always an empty one */
-    uint64_t head = sizeof(hcqi_profile) + ((uint64_t)slots + 2) * sizeof(hcqi_label);
+    uint64_t head = sizeof(hcqi_profile) + ((uint64_t)slots + 2) * sizeof *p->names;
     uint64_t size = head + (uint64_t)events * (sizeof(hcqi_event) + sizeof(hcqi_flow));
     if (size > SIZE_MAX / 2) { return NULL; } /* 32 bits */
-    hcqi_profile *p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
+    p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
     if (p == NULL) { return NULL; }
     memset(p, 0, (size_t)head);        /* megabytes more are touched as they are filled */
     p->size = (size_t)size;
     p->capacity = events;
     p->slots = slots;
     p->names_left = names - 1;
-    p->names = HCQI_CAST(hcqi_label *, (void *)(p + 1));
+    p->names = HCQI_CAST(char (*)[32], (void *)(p + 1));
     p->events = HCQI_CAST(hcqi_event *, (void *)(p->names + slots + 2));
     p->flows = HCQI_CAST(hcqi_flow *, (void *)(p->events + events));
-    hcqi_copy_label(p->names[slots + 1].text, "(others)");
+    hcqi_copy_label(p->names[slots + 1], "(others)");
     return p;
 }
 
 /* The index of a name in a table by hash; those that find no room are one. */
 static uint32_t hcqi_profile_name(hcqi_profile *p, const char *text) {
-    const size_t most = sizeof p->names->text - 1;
+    const size_t most = sizeof *p->names - 1;
     uint64_t hash = 0;
     if (text[0] == 0) { return p->slots; }
     for (size_t i = 0; i < most && text[i] != 0; i++) {
         hash = hcqi_hash(hash, (unsigned char)text[i]);
     }
     for (uint32_t slot = (uint32_t)(hash % p->slots);; slot = (slot + 1) % p->slots) {
-        char *name = p->names[slot].text;
+        char *name = p->names[slot];
         if (strncmp(name, text, most) == 0) { return slot; }
         if (name[0] != 0) { continue; }
         if (p->names_left == 0) { return p->slots + 1; }
@@ -15244,17 +15230,15 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     uint32_t names = desc == NULL || desc->names == 0 ? 1024 : desc->names;
     hcqi_profile *p = NULL;
     hcq_clock clock;
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_enter(device));
     if (device->backend->clock == NULL || device->caps.host_times) {
         return hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
     }
     if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
         return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
     }
-    device->pins++;
-    hcqi_leave();
-    r = hcq_device_clock(device, &clock);
+    hcqi_apart_begin(device);
+    hcq_result r = hcq_device_clock(device, &clock);
     if (r == HCQ_OK) { p = hcqi_profile_new(&device->hooks, events, names); }
     hcqi_enter();
     hcqi_profile *old = p == NULL ? NULL : device->profile;
@@ -15299,9 +15283,9 @@ static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *c
     out.lane = UINT32_MAX;
     out.kind = (hcq_command_kind)e->kind;
     out.command = (int32_t)(e->half / 2);
-    memcpy(out.queue, dev->profile->names[e->queue].text, sizeof out.queue);
+    memcpy(out.queue, dev->profile->names[e->queue], sizeof out.queue);
     hcqi_copy_label(out.name, out.kind == HCQ_COMMAND_SYNC ? hcqi_kind_text(e->kind)
-                                                           : dev->profile->names[e->name].text);
+                                                           : dev->profile->names[e->name]);
     if (out.kind == HCQ_COMMAND_SYNC) { return out; }
     out.begin_ns = hcq_clock_to_host(clock, e->begin);
     out.end_ns = hcq_clock_to_host(clock, e->end);
@@ -15313,11 +15297,9 @@ static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *c
 
 HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
                                        uint32_t capacity, uint32_t *count, uint64_t *lost) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    if (count == NULL || (events == NULL && capacity != 0)) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL",
-                                   count == NULL ? "count" : "events");
+    HCQI_PASS(hcqi_device_ask(device, count, "count"));
+    if (events == NULL && capacity != 0) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "events: is NULL");
     }
     hcqi_reap_device(device);
     const hcqi_profile *p = device->profile;
@@ -15377,9 +15359,10 @@ static int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
     uint64_t event = hcqi_profile_oldest(&were, were.added);
     uint64_t flow = hcqi_profile_oldest(&were, were.flowed);
     uint32_t tracks = dev->lane_count + (were.syncs != 0);
-    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + tracks) ||
-        !HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + were.added - event) ||
-        !HCQI_GROW(&r->hooks, r->flows, r->flow_room, r->flow_count + were.flowed - flow)) {
+    const hcq_memory_hooks *hooks = &r->arena.hooks;
+    if (!HCQI_GROW(hooks, r->tracks, r->track_room, (uint64_t)track + tracks) ||
+        !HCQI_GROW(hooks, r->spans, r->span_room, spans + were.added - event) ||
+        !HCQI_GROW(hooks, r->flows, r->flow_room, r->flow_count + were.flowed - flow)) {
         return 0;
     }
     for (uint32_t k = 0; k < tracks; k++) {
@@ -15424,12 +15407,11 @@ static const hcqi_key *hcqi_key_find(const hcqi_key *keys, uint64_t count, hcqi_
 
 /* Makes arrows of the flows both of whose ends are there; 0 = out of memory. */
 static int hcqi_report_arrows(hcqi_report *r) {
-    uint64_t size = 2 * (uint64_t)r->span_count * sizeof(hcqi_key), count = 0;
     uint32_t flows = r->flow_count;
+    uint64_t count = 0;
     r->flow_count = 0;
-    if (size == 0 || flows == 0) { return 1; }
-    hcqi_key *keys = size > SIZE_MAX / 2 ? NULL :
-                     HCQI_CAST(hcqi_key *, hcqi_new(&r->hooks, (size_t)size));
+    if (r->span_count == 0 || flows == 0) { return 1; }
+    hcqi_key *keys = HCQI_TAKE(&r->arena, hcqi_key, 2 * (uint64_t)r->span_count);
     if (keys == NULL) { return 0; }
     for (uint32_t i = 0; i < r->span_count; i++) {
         keys[count].site = r->spans[i].launch;
@@ -15445,34 +15427,27 @@ static int hcqi_report_arrows(hcqi_report *r) {
         r->flows[r->flow_count].from.at = from->span;
         r->flows[r->flow_count++].to.at = to->span;
     }
-    hcqi_delete(&r->hooks, keys, (size_t)size);
     return 1;
 }
 
 static void hcqi_report_free(hcqi_report *r) {
-    hcqi_delete(&r->hooks, r->spans, r->span_room * sizeof *r->spans);
-    hcqi_delete(&r->hooks, r->flows, r->flow_room * sizeof *r->flows);
-    hcqi_delete(&r->hooks, r->tracks, r->track_room * sizeof *r->tracks);
-    hcqi_delete(&r->hooks, r->rows, r->row_room * sizeof *r->rows);
+    hcqi_arena_delete(&r->arena);
     for (uint32_t i = 0; i < r->device_count; i++) { hcqi_unpin(r->devices[i]); }
 }
 
-/* Keeps a device open, with a reading of the clocks that is not older than a second. */
+/* Keeps a device open, with a fresh reading of the clocks. */
 static hcq_result hcqi_report_pin(hcq_device *dev) {
     hcq_clock clock;
     hcqi_enter();
     if (!hcqi_device_open(dev)) {
         return hcqi_leave_with(dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED);
     }
-    dev->pins++;
     hcqi_reap_device(dev);             /* events of what is over */
-    int fresh = dev->profile == NULL ||
-                hcq_sys_now_ns() - dev->profile->clock.host_ns < 1000000000;
-    hcqi_leave();
-    if (fresh) { return HCQ_OK; }
-    hcq_result r = hcq_device_clock(dev, &clock);
+    int profiled = dev->profile != NULL;
+    hcqi_apart_begin(dev);
+    hcq_result r = profiled ? hcq_device_clock(dev, &clock) : HCQ_OK;
     hcqi_enter();
-    if (r == HCQ_OK) { dev->profile->clock = clock; }
+    if (r == HCQ_OK && profiled) { dev->profile->clock = clock; }
     if (r != HCQ_OK) { hcqi_unpin(dev); }
     return hcqi_leave_with(r);
 }
@@ -15496,7 +15471,7 @@ static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devic
         return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d is no HCQ_PROFILE_*",
                                  (int)format);
     }
-    report->hooks = devices[0]->hooks;
+    hcqi_arena_begin(&report->arena, &devices[0]->hooks);
     report->format = format;
     report->begin_ns = UINT64_MAX;
     int room = 1;
