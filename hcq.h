@@ -5733,8 +5733,14 @@ static void hcqi_native_end(hcq_device *dev) {
 #define hcqi_leave_refusing(...) hcqi_leave_with(hcqi_refuse(__VA_ARGS__))
 #define hcqi_refuse_alone(...) (hcqi_enter(), hcqi_leave_refusing(__VA_ARGS__))
 
-/* Logs a text of several lines, which are cut apart in it. */
-static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
+/* Logs a heading and, line by line, what the points wait for, or where there are none the
+   device's dump. Without the lock; `dev` stays. */
+static void hcqi_tell(hcq_device *dev, hcq_result result, const char *heading,
+                      const hcq_point *points, uint32_t count) {
+    char text[2048];
+    if (count != 0) { hcq_explain(points, count, text, sizeof text); }
+    if (count == 0) { hcq_device_dump(dev, text, sizeof text); }
+    hcqi_refuse_alone(dev, result, "%s", heading);
     for (char *line = text, *end; line != NULL && *line != 0; line = end) {
         end = strchr(line, '\n');
         if (end != NULL) { *end++ = 0; }
@@ -5742,20 +5748,12 @@ static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
     }
 }
 
-/* A time-out that the caller did not choose, without the lock; `dev` stays. */
-static void hcqi_timeout_tell(hcq_device *dev, const char *what) {
-    char text[2048];
-    hcq_device_dump(dev, text, sizeof text);
-    hcqi_refuse_alone(dev, HCQ_TIMEOUT, "%s timed out; the device says:", what);
-    hcqi_log_lines(dev, HCQ_TIMEOUT, text);
-}
-
-/* The same with the lock held, which it lets go of meanwhile. */
-static void hcqi_timeout_tell_locked(hcq_device *dev, const char *what, const char *label) {
-    char text[96];
-    snprintf(text, sizeof text, "%s '%.31s'", what, label);
+/* A time-out that the caller did not choose; lets go of the lock meanwhile. */
+static void hcqi_timeout_tell(hcq_device *dev, const char *what, const char *label) {
+    char text[128];
+    snprintf(text, sizeof text, "%s '%.31s' timed out; the device says:", what, label);
     hcqi_apart_begin(dev);
-    hcqi_timeout_tell(dev, text);
+    hcqi_tell(dev, HCQ_TIMEOUT, text, NULL, 0);
     hcqi_apart_end(dev);
 }
 
@@ -8654,7 +8652,7 @@ static hcq_result hcqi_version_room(hcqi_ask *a, hcqi_choice *c, int *full) {
             if (a->deadline == 0) { a->deadline = hcqi_deadline(dev->desc.timeout_ns); }
             hcq_result r = hcqi_version_wait(q, dev, c->busy, a->deadline);
             if (r == HCQ_TIMEOUT && own) {
-                hcqi_timeout_tell_locked(dev, "submit, for a free version of queue", q->label);
+                hcqi_timeout_tell(dev, "submit, for a free version of queue", q->label);
             }
             if (r < 0 || r == HCQ_TIMEOUT) { return r; }
         }
@@ -8813,7 +8811,7 @@ static hcq_result hcqi_lane_room(hcqi_lane *lane, uint64_t deadline) {
         uint64_t left = hcqi_left(deadline);
         if (left == 0) {
             const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-            if (own) { hcqi_timeout_tell_locked(lane->dev, "submit, for room on a lane:", kind); }
+            if (own) { hcqi_timeout_tell(lane->dev, "submit, for room on a lane:", kind); }
             return HCQ_TIMEOUT;
         }
         hcq_result r = hcqi_block_on(lane, lane->run_head->epoch, left);
@@ -9984,28 +9982,22 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
     hcqi_print_chain(t, raiser);
 }
 
-static size_t hcqi_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
+HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
     hcqi_text t;
     uint32_t looks = HCQI_LOOKS;
     hcqi_text_begin(&t, text, size);
-    for (uint32_t i = 0; i < count && looks != 0; i++) {
+    hcqi_enter();
+    hcqi_reap_all();
+    hcqi_drain();
+    for (uint32_t i = 0; points != NULL && i < count && looks != 0; i++) {
         if (i != 0) { hcqi_leave_briefly(); } /* each point has an answer of its own */
         hcqi_core.looks = looks;
         hcqi_explain_point(&t, points[i]);
         looks = hcqi_core.looks;
     }
     if (looks == 0) { hcqi_print(&t, "  (more is held than was looked at)\n"); }
-    return t.length;
-}
-
-HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
-    if (points == NULL) { count = 0; }
-    hcqi_enter();
-    hcqi_reap_all();
-    hcqi_drain();
-    size_t length = hcqi_explain(points, count, text, size);
     hcqi_leave();
-    return length;
+    return t.length;
 }
 
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
@@ -10148,15 +10140,12 @@ static int hcqi_wait_lane(const hcqi_poll *poll, uint64_t left_ns, hcq_result *o
 
 /* With the lock held, which it lets go of. */
 static void hcqi_explain_wait(hcq_device *dev, const hcq_point *points, uint32_t count) {
-    char text[2048];
-    dev->pins++;
-    hcqi_explain(points, count, text, sizeof text);
-    hcqi_leave();
-    hcqi_refuse_alone(dev, HCQ_NOT_READY, "a wait lasts longer than %llu ms:",
-                      (unsigned long long)(dev->desc.explain_ns / 1000000));
-    hcqi_log_lines(dev, HCQ_NOT_READY, text);
-    hcqi_enter();
-    hcqi_unpin(dev);
+    char text[64];
+    snprintf(text, sizeof text, "a wait lasts longer than %llu ms:",
+             (unsigned long long)(dev->desc.explain_ns / 1000000));
+    hcqi_apart_begin(dev);
+    hcqi_tell(dev, HCQ_NOT_READY, text, points, count);
+    hcqi_apart_end(dev);
 }
 
 /* With the lock held at the beginning, and free at the end. Where all that is missing was
@@ -10822,10 +10811,10 @@ static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
 static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, hcqi_eager *e) {
     hcq_result r = hcq_wait(&point, 1, HCQ_ALL, hcqi_left(e->deadline));
     if (r != HCQ_TIMEOUT || e->silent) { return r; }
-    char text[2048];
-    hcqi_timeout_tell(dev, e->what);
-    hcq_explain(&point, 1, text, sizeof text);
-    hcqi_log_lines(dev, r, text);
+    char text[64];
+    snprintf(text, sizeof text, "%s timed out; the device says:", e->what);
+    hcqi_tell(dev, r, text, NULL, 0);
+    hcqi_tell(dev, r, "what it waits for:", &point, 1);
     return r;
 }
 
@@ -10928,7 +10917,7 @@ static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queu
     }
     r = hcqi_submit_run(&s);
     if (s.number != 0) { *done = hcq_at(hcqi_signal_handle(dev->exact), s.number); }
-    if (r == HCQ_TIMEOUT && !e->silent) { hcqi_timeout_tell_locked(dev, e->what, q->label); }
+    if (r == HCQ_TIMEOUT && !e->silent) { hcqi_timeout_tell(dev, e->what, q->label); }
     return hcqi_leave_with(r);
 }
 
@@ -11046,7 +11035,7 @@ static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_stage *s, hcqi_eag
         return hcqi_sync_end(dev, point, e);
     }
     if (left != 0) { hcqi_event_wait(left); }
-    if (left == 0) { hcqi_timeout_tell_locked(dev, e->what, "staging"); }
+    if (left == 0) { hcqi_timeout_tell(dev, e->what, "staging"); }
     return hcqi_leave_with(left == 0 ? HCQ_TIMEOUT : HCQ_OK);
 }
 
@@ -12245,12 +12234,10 @@ static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const 
     }
 }
 
-/* Makes the driver that has a name; `what` and `given`: the caller's parameter, for the
-   log. Its memory is that of `desc`, else the registry's. What takes long is done without
-   the lock. */
+/* Makes the driver that has a name; `given`: what the caller got, for the log. Its memory
+   is that of `desc`, else the registry's. What takes long is done without the lock. */
 static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc *desc,
-                                   const char *what, const char *given, const char *name,
-                                   hcq_driver **out) {
+                                   const char *given, const char *name, hcq_driver **out) {
     char why[200];
     hcqi_text t;
     hcq_driver made, *driver = NULL;
@@ -12282,7 +12269,7 @@ static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc
         return HCQ_OK;
     }
     hcqi_delete(&made.hooks, driver, sizeof made);
-    return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
+    return hcqi_open_log(desc, r, "%s: '%.60s': %s", given[0] == '#' ? "id" : "name", given,
                          backend == NULL ? why : hcq_result_text(r));
 }
 
@@ -12291,16 +12278,13 @@ HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
     HCQI_NEED(NULL, driver);
     *driver = NULL;
     HCQI_NEED(NULL, name);
-    return hcqi_driver_make(registry, NULL, "name", name, name, driver);
+    return hcqi_driver_make(registry, NULL, name, name, driver);
 }
 
 HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                          hcq_driver **driver) {
     char name[24];
-    HCQI_NEED(NULL, driver);
-    *driver = NULL;
-    hcqi_id_name(name, id);
-    return hcqi_driver_make(registry, NULL, "id", name, name, driver);
+    return hcq_driver_create(registry, hcqi_id_name(name, id), driver);
 }
 
 HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
@@ -12540,10 +12524,9 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     return hcqi_leave_with(r);
 }
 
-/* Opens the device that `which` names. `what` and `given`: as in hcqi_driver_make. */
-static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const char *given,
-                                   const char *which, const hcq_device_desc *desc,
-                                   hcq_device **device) {
+/* Opens the device that `which` names. `given`: as in hcqi_driver_make. */
+static hcq_result hcqi_driver_open(hcq_driver *driver, const char *given, const char *which,
+                                   const hcq_device_desc *desc, hcq_device **device) {
     hcq_device_info info;
     if (device != NULL) { *device = NULL; }
     HCQI_NEED(desc, driver);
@@ -12564,21 +12547,20 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const c
                                                                : NULL;
     if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, device); }
     if (r == HCQ_OK) { return r; }
-    return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
-                         why != NULL ? why : hcq_result_text(r));
+    return hcqi_open_log(desc, r, "%s: '%.60s': %s", given[0] == '#' ? "id" : given == which ?
+                         "which" : "name", given, why != NULL ? why : hcq_result_text(r));
 }
 
 HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                     const hcq_device_desc *desc, hcq_device **device) {
     if (which == NULL) { which = ""; }
-    return hcqi_driver_open(driver, "which", which, which, desc, device);
+    return hcqi_driver_open(driver, which, which, desc, device);
 }
 
 HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
                                        const hcq_device_desc *desc, hcq_device **device) {
     char name[24];
-    hcqi_id_name(name, id);
-    return hcqi_driver_open(driver, "id", name, name, desc, device);
+    return hcq_driver_open(driver, hcqi_id_name(name, id), desc, device);
 }
 
 HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
@@ -12594,9 +12576,9 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     }
     snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
     hcq_registry *registry = desc == NULL ? NULL : desc->registry;
-    HCQI_PASS(hcqi_driver_make(registry, desc, "name", name, backend, &driver));
+    HCQI_PASS(hcqi_driver_make(registry, desc, name, backend, &driver));
     const char *which = name + n + (name[n] != 0);
-    hcq_result r = hcqi_driver_open(driver, "name", name, which, desc, device);
+    hcq_result r = hcqi_driver_open(driver, name, which, desc, device);
     hcq_driver_release(driver);
     return r;
 }
@@ -12776,7 +12758,7 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     hcqi_signal_wake(device->timeline, UINT64_MAX, UINT64_MAX);
     hcq_result r = hcqi_close_wait(device);
     if (r != HCQ_OK) {
-        hcqi_timeout_tell_locked(device, "close of", device->label);
+        hcqi_timeout_tell(device, "close of", device->label);
         device->close_runs = 0;
         return hcqi_leave_with(r);
     }
@@ -14496,7 +14478,7 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     int began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
     if (r == HCQ_OK) { r = hcqi_step_walk(s, q); }
     hcqi_enter();
-    if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
+    if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
     hcqi_graph_unpin(plan);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
