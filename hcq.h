@@ -12206,27 +12206,14 @@ HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char
 /* ========================================================================== */
 /* ---- drivers ----------------------------------------------- >>selecting - */
 
-static char hcqi_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
-
-static int hcqi_same_letters(const char *a, const char *b) {
-    for (; *a != 0 || *b != 0; a++, b++) {
-        if (hcqi_upper(*a) != hcqi_upper(*b)) { return 0; }
-    }
-    return 1;
-}
-
-/* Nobody has the name: who there is, and what was meant, perhaps. With the lock held. */
+/* Nobody has the name: what is missing, and who there is. With the lock held. */
 static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const char *name) {
     hcqi_print(t, "no backend has it");
     for (int i = 0; i < 3 && registry == &hcqi_core.registry; i++) {
-        const char *absent = hcqi_companions[i].backend == NULL ? hcqi_companions[i].name : "";
-        if (!hcqi_same_letters(name, absent)) { continue; }
-        hcqi_print(t, "; %s is not compiled in: #define HCQ_%s before the implementation",
-                   absent, absent);
-    }
-    for (uint32_t i = 0; i < registry->count; i++) {
-        const char *known = registry->factories[i].info.name;
-        if (hcqi_same_letters(name, known)) { hcqi_print(t, "; in these letters: %s", known); }
+        int absent = hcqi_companions[i].backend == NULL;
+        if (!absent || strcmp(name, hcqi_companions[i].name) != 0) { continue; }
+        hcqi_print(t, "; %s is not compiled in: #define HCQ_%s before the implementation", name,
+                   name);
     }
     hcqi_print(t, registry->count == 0 ? "; there is none" : "; there are");
     for (uint32_t i = 0; i < registry->count; i++) {

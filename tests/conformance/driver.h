@@ -153,26 +153,6 @@ static void register_limits(TEST_ARGS) {
     hcq_registry_destroy(own);
 }
 
-/* A name in other letters is pointed at, one that differs in more is not. */
-static void names_in_other_letters(TEST_ARGS) {
-    static const struct { const char *asked, *known; int same; } cases[] = {
-        {"azAZ", "AZaz", 1}, {"{z", "[Z", 0}, {"[Z", "{z", 0}, {"`a", "@A", 0}, {"@A", "`a", 0},
-        {"az", "AZA", 0}, {"aza", "AZ", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hcq_registry *registry = make_registry();
-        hcq_backend backend = mock_named(cases[i].known, cases[i].known);
-        hcq_device_desc desc = test_desc();
-        hcq_device *device = NULL;
-        desc.registry = registry;
-        CHECK_OK(hcq_registry_register(registry, &backend));
-        log_clear();
-        CHECK_RESULT(hcq_open(cases[i].asked, &desc, &device), HCQ_ERROR_NO_DEVICE);
-        CHECK_U64(log_has("in these letters"), cases[i].same);
-        hcq_registry_destroy(registry);
-    }
-}
-
 static void check_full_name(hcq_driver *driver, const char *full_name) {
     hcq_driver_info info;
     CHECK_OK(hcq_driver_info_get(driver, &info));
@@ -716,7 +696,7 @@ static void coverage_is_off(TEST_ARGS) {
 
 #define DRIVER_TESTS \
     TEST(drivers_are_listed), TEST(listing_opens_nothing), TEST(register_limits), \
-    TEST(names_in_other_letters), TEST(newest_of_one_name_wins), TEST(unregister_while_alive), \
+    TEST(newest_of_one_name_wins), TEST(unregister_while_alive), \
     TEST(devices_are_listed), TEST(unknown_devices), \
     TEST(clock_by_submissions), TEST(unregister_while_created), TEST(registry_from_threads), \
     TEST(features_are_true), TEST(queries_agree), TEST(queries_of_blocks), \
