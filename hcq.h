@@ -2565,7 +2565,7 @@ typedef enum hcqi_line {
     HCQI_LINE_READY,                   /* hcqi_core.ready_head */
     HCQI_LINE_STALLED,                 /* hcqi_lane.stall_head */
     HCQI_LINE_SHORT,                   /* hcq_queue.short_head */
-    HCQI_LINE_UNBUILT                  /* hcqi_core.unbuilt_head, or a thread builds for it */
+    HCQI_LINE_UNBUILT                  /* none: hcqi_version.claim */
 } hcqi_line;
 
 /* A submission on its lane. One of several queues is a job with a number of its own for
@@ -2635,6 +2635,8 @@ struct hcqi_version {
     uint32_t shapes;                   /* held ones with values of their own: as it is, it
                                           says what they wait for and raise */
     int is_aside;                      /* in hcq_queue.aside */
+    hcq_job *claim;                    /* released, waits until it is built */
+    hcqi_version *unbuilt_next;
     uint64_t foreign;                  /* devices whose memory it names, by slot */
     hcq_packet *packets;
     uint32_t count, capacity;
@@ -3177,7 +3179,7 @@ static struct hcqi_core {
     uint32_t device_top;               /* slots in use are below this */
     hcq_device *closed;                /* that somebody still holds a reference to */
     hcq_job *ready_head, *ready_tail;
-    hcq_job *unbuilt_head, *unbuilt_tail; /* released, of a queue with no version to use */
+    hcqi_version *unbuilt_head, *unbuilt_tail; /* with a claim */
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
     hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
     uint64_t dirty;                    /* devices to flush, by slot */
@@ -8276,7 +8278,7 @@ typedef struct hcqi_choice {
 /* Does the version take one of a bound queue's slots? Those of an earlier
    recording do not while they are still needed. */
 static uint32_t hcqi_version_counts(const hcqi_version *v) {
-    return hcqi_version_idle(v) || v->generation == v->queue->generation;
+    return hcqi_version_idle(v) || v->generation == v->queue->generation || v->generation == 0;
 }
 
 /* The version that needs the least work: current, else idle, else running. One with
@@ -8370,26 +8372,24 @@ static void hcqi_job_refuse(hcq_job *job, hcq_result r, int moves) {
     hcqi_job_fail(job, r, NULL);
 }
 
-/* Builds a version for the first job that needs one, in the outermost call; 0 = there is
-   none. The job then looks again: it may have failed, or somebody else took that version. */
+/* Builds the first version that a job waits for, in the outermost call; 0 = there is none.
+   The job then looks again: it may have failed, or the queue was changed. */
 static int hcqi_unbuilt_next(void) {
     static HCQI_THREAD_LOCAL int builds;
-    hcq_job *job = hcqi_core.unbuilt_head;
-    hcqi_version *v;
-    int now = 0, moves = 0;
-    if (job == NULL || builds) { return 0; }
-    hcqi_core.unbuilt_head = job->ready_next;
+    hcqi_version *v = hcqi_core.unbuilt_head;
+    if (v == NULL || builds) { return 0; }
+    hcqi_core.unbuilt_head = v->unbuilt_next;
     if (hcqi_core.unbuilt_head == NULL) { hcqi_core.unbuilt_tail = NULL; }
-    hcq_result r = HCQ_OK;
-    if (hcqi_job_failure(job) == HCQ_OK && job->lane->dev->lost == HCQ_OK) {
-        r = hcqi_version_find(job->version, job->values, &now, &moves, &v);
-        builds = 1;
-        if (r == HCQ_OK && now) { r = hcqi_version_prepare(v); }
-        builds = 0;
-        if (r == HCQ_NOT_READY) { r = HCQ_OK; }
-    }
+    hcq_job *job = v->claim;
+    int ends = hcqi_job_failure(job) != HCQ_OK || v->dev->lost != HCQ_OK;
+    builds = 1;
+    hcq_result r = ends ? HCQ_OK : hcqi_version_prepare(v);
+    builds = 0;
+    int moves = job->version->uses > job->version->stuck;
+    v->claim = NULL;
+    v->uses--;
     job->line = HCQI_LINE_NONE;
-    if (r == HCQ_OK) { hcqi_ready_push(job); } else { hcqi_job_refuse(job, r, moves); }
+    if (r >= 0) { hcqi_ready_push(job); } else { hcqi_job_refuse(job, r, moves); }
     return 1;
 }
 
@@ -8400,10 +8400,12 @@ static int hcqi_job_take(hcq_job *job) {
     hcq_result r = hcqi_version_find(shape, job->values, &now, &moves, &v);
     if (r == HCQ_OK && now && !hcqi_version_is_built(v)) {
         job->line = HCQI_LINE_UNBUILT;
-        job->ready_next = NULL;
-        *(hcqi_core.unbuilt_tail != NULL ? &hcqi_core.unbuilt_tail->ready_next
-                                         : &hcqi_core.unbuilt_head) = job;
-        hcqi_core.unbuilt_tail = job;
+        v->claim = job;
+        v->uses++;
+        v->unbuilt_next = NULL;
+        *(hcqi_core.unbuilt_tail != NULL ? &hcqi_core.unbuilt_tail->unbuilt_next
+                                         : &hcqi_core.unbuilt_head) = v;
+        hcqi_core.unbuilt_tail = v;
         return 0;
     }
     if (r == HCQ_OK) {
