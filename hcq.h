@@ -1537,26 +1537,23 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t 
 */
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 
-/* Submits the recording to `device`; short for an hcq_submission with one
-   queue. `point` may be NULL; zero where nothing was submitted.
+/* Submits the recording to `device`, maybe with values; short for an hcq_submission
+   with one queue. `point` may be NULL; zero where nothing was submitted.
 
    HCQ_ERROR_FOREIGN: `device` is of another backend than the queue's, does not see
    a buffer that the recording names (but in a copy), or is not the one that a graph
-   was made for.
-   Else a queue goes to any device, encoded for it.
+   was made for. Else a queue goes to any device, encoded for it.
 
    Threads: one at a time per queue. Blocks: never for a signal; as hcq_submit.
    Errors:  as hcq_submit.
 */
-HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point);
-
-/* The same with values.
-
-   Threads, Blocks, Errors: as hcq_queue_submit.
-*/
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count,
                                          hcq_point *point);
+static inline hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device,
+                                          hcq_point *point) {
+    return hcq_queue_submit_with(queue, device, NULL, 0, point);
+}
 
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
    one's point. At the first error the rest is not submitted, and it is the point
@@ -9322,10 +9319,6 @@ HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
     }
     if (point != NULL) { *point = done; }
     return r;
-}
-
-HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
-    return hcq_queue_submit_with(queue, device, NULL, 0, point);
 }
 
 HCQI_COLD_BEGIN
