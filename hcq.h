@@ -222,9 +222,9 @@
    submissions and eager copies of the host leave none. Where it is off it costs
    nothing.
 
-   Threads. One thread at a time records, updates, binds or submits a given
-   queue; everything else may be called from any thread. Callbacks (host
-   commands, custom commands, notifications, loggers) run without library
+   Threads. One thread at a time records, updates, binds or submits a given queue;
+   all else may be called from any thread, but where it says Threads. Callbacks
+   (host commands, custom commands, notifications, loggers) run without library
    locks; they may set signals, query and submit, and never block: a call that
    would have to wait returns HCQ_ERROR_WOULD_BLOCK there. A logger is called by
    the thread whose call wrote the line, before that returns, by several threads
@@ -237,10 +237,11 @@
    their driver takes that (CUDA does not: fork before, or exec).
 
    Errors. Every function that can fail returns an hcq_result; a negative one
-   is an error. Every call answers HCQ_ERROR_INVALID for a NULL that is not
-   allowed and HCQ_ERROR_CLOSED for a device that was closed, so the lists
-   below do not repeat it. What could not be made is NULL, a zero handle, buffer
-   or point: nobody meets what was there before. Misuse is refused with a log
+   is an error. HCQ_ERROR_INVALID is for a parameter that is wrong, HCQ_ERROR_CLOSED
+   for what is gone, HCQ_ERROR_OUT_OF_MEMORY may come of whatever makes or records
+   something, HCQ_ERROR_WOULD_BLOCK in a callback of what says Blocks: the lists
+   below have what else there is. What could not be made is NULL, a zero handle,
+   buffer or point: nobody meets what was there before. Misuse is refused with a log
    line that names the parameter and leaves the object as it was. The device
    keeps its first run-time error (hcq_device_error). Calls without a timeout
    use the device's (30 s) and then log why. Where no logger was given, and for
@@ -355,21 +356,18 @@ typedef enum hcq_result {
 
 /* Gives the English text of a result; never NULL.
 
-   Threads: any. Lifetime: static text.
+   Lifetime: static text.
 */
 HCQ_API const char *hcq_result_text(hcq_result result);
 
 /* Gives the identifier of a result, "HCQ_ERROR_LIMIT" say; never NULL.
 
-   Threads: any. Lifetime: static text.
+   Lifetime: static text.
 */
 HCQ_API const char *hcq_result_name(hcq_result result);
 
 /* Gives the version the implementation was compiled from: major << 16 |
-   minor << 8 | patch. Compare with HCQ_VERSION_* of the header.
-
-   Threads: any.
-*/
+   minor << 8 | patch. Compare with HCQ_VERSION_* of the header. */
 HCQ_API uint32_t hcq_version(void);
 
 /* ========================================================================== */
@@ -444,10 +442,7 @@ typedef void (*hcq_log_fn)(void *user, hcq_result result, const char *text);
 typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
 
-/* Makes an hcq_dims.
-
-   Threads: any.
-*/
+/* Makes an hcq_dims. */
 static inline hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
     hcq_dims dims;
     dims.x = x;
@@ -458,7 +453,7 @@ static inline hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
 
 /* Makes a point of `signal` at `value`.
 
-   Threads: any. Lifetime: plain data, may outlive the signal.
+   Lifetime: plain data, may outlive the signal.
 */
 static inline hcq_point hcq_at(hcq_signal signal, uint64_t value) {
     hcq_point point;
@@ -585,12 +580,10 @@ typedef struct hcq_clock {
 
    Several may be open, the same ordinal more than once, too.
 
-   Threads:  any.
-   Lifetime: until hcq_close; keeps its driver alive. `desc` is copied but for
-             what its pointers name: the backend's part is read during the
-             call, the log user stays yours.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_DEVICE, HCQ_ERROR_OUT_OF_MEMORY,
-             HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE.
+   Lifetime: until hcq_close; keeps its driver alive. `desc` is copied but for what
+     its pointers name: the backend's part is read during the call, the log user stays
+     yours.
+   Errors: HCQ_ERROR_NO_DEVICE, HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE.
 */
 HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device);
 
@@ -599,10 +592,11 @@ HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_d
    caller's reference goes with it; calls of those who hold others answer
    HCQ_ERROR_CLOSED.
 
-   Threads: any, once. Blocks: up to the device's timeout.
-   Errors:  HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread
-            closes it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: handed-over work did not
-            end in time, the device stays open and takes no more work.
+   Threads: any, once.
+   Blocks: up to the device's timeout.
+   Errors: HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread closes
+     it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: handed-over work did not end in time, the
+     device stays open and takes no more work.
 */
 HCQ_API hcq_result hcq_close(hcq_device *device);
 
@@ -610,22 +604,18 @@ HCQ_API hcq_result hcq_close(hcq_device *device);
    one closes the device like hcq_close. A reference keeps the handle good: it
    may be used, also after somebody closed the device, until it is given back.
 
-   Threads: any. Blocks: release as hcq_close, if it is the last.
-   Errors:  as hcq_close.
+   Blocks: release as hcq_close, if it is the last. Errors: as hcq_close.
 */
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
-/* Describes a device.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+/* Describes a device. */
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
 
 /* Reads a number; what is not known on this device (HCQ_ERROR_UNSUPPORTED) leaves
    `value` untouched.
 
-   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED.
+   Errors: HCQ_ERROR_UNSUPPORTED.
 */
 HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
 
@@ -634,15 +624,12 @@ HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t 
    A recording cannot raise it and the host cannot set it. A zero handle: the
    device is closed.
 
-   Threads: any. Lifetime: until the device is closed.
+   Lifetime: until the device is closed.
 */
 HCQ_API hcq_signal hcq_device_timeline(hcq_device *device);
 
 /* Gives the number the next submission will get; waiting for one less on
-   hcq_device_timeline means everything submitted so far. 0: it is closed.
-
-   Threads: any.
-*/
+   hcq_device_timeline means everything submitted so far. 0: it is closed. */
 HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
 
 /* Waits until everything submitted before the call is done.
@@ -650,8 +637,7 @@ HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
    Failed submissions count as done. Later work of other threads is not
    waited for.
 
-   Threads: any. Blocks: up to `timeout_ns`, 0 polls.
-   Errors:  HCQ_TIMEOUT, HCQ_ERROR_LOST, HCQ_ERROR_WOULD_BLOCK.
+   Blocks: up to `timeout_ns`, 0 polls. Errors: HCQ_TIMEOUT, HCQ_ERROR_LOST.
 */
 HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns);
 
@@ -659,41 +645,27 @@ HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_n
 
    The pair with the tightest bracket of a few tries; error_ns is half of it.
 
-   Threads: any. Blocks: for a few short submissions at most.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT,
-            HCQ_ERROR_WOULD_BLOCK.
+   Blocks: for a few short submissions at most. Errors: HCQ_TIMEOUT.
 */
 HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
 /* Converts device nanoseconds to host nanoseconds with a reading of
-   hcq_device_clock; the reading's error bound holds for the result.
-
-   Threads: any.
-*/
+   hcq_device_clock; the reading's error bound holds for the result. */
 static inline uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
     return clock->host_ns + (device_ns - clock->device_ns);
 }
 
-/* Takes the device's first error: copies it and makes room for the next.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+/* Takes the device's first error: copies it and makes room for the next. */
 HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
 
 /* Writes what the device is doing as text: lanes, what is held and what it
    waits for, memory. Always ends `text` with a zero when size > 0.
 
-   Returns the length that the whole text has, so that (NULL, 0) asks for it.
-
-   Threads: any.
-*/
+   Returns the length that the whole text has, so that (NULL, 0) asks for it. */
 HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
 
 /* Loggers to give as log_fn: a line on stderr, and nothing. The default is the
-   first for what is not HCQ_OK; with NDEBUG (HCQ_VALIDATE 0) the second.
-
-   Threads: any.
-*/
+   first for what is not HCQ_OK; with NDEBUG (HCQ_VALIDATE 0) the second. */
 HCQ_API void hcq_log_stderr(void *user, hcq_result result, const char *text);
 HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
@@ -714,26 +686,24 @@ enum {
    From the cache where a freed block of this size and these flags is done.
    When memory runs out the cache is emptied and the call retried once.
 
-   Threads:  any.
    Lifetime: until hcq_free or hcq_close.
-   Errors:   HCQ_ERROR_INVALID (size 0, unknown flags), HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (size 0, unknown flags).
 */
 HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                              hcq_buffer *buffer);
 
 /* Makes a buffer of host memory that stays yours.
 
-   Threads:  any.
    Lifetime: until hcq_free; keep `ptr` until work that names it is done.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_UNSUPPORTED.
 */
 HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
                               hcq_buffer *buffer);
 
 /* Gives the buffer of `device` that an address lies in, from there to its end.
 
-   Threads: any. Lifetime: the buffer's.
-   Errors:  HCQ_ERROR_INVALID (no living buffer of this device is there).
+   Lifetime: the buffer's.
+   Errors: HCQ_ERROR_INVALID (no living buffer of this device is there).
 */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
 
@@ -741,15 +711,12 @@ HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffe
 
    `buffer` must be the whole of an allocation, not a view.
 
-   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED (freed before).
+   Errors: HCQ_ERROR_CLOSED (freed before).
 */
 HCQ_API hcq_result hcq_free(hcq_buffer buffer);
 
 /* Gives memory in the cache back to the system until at most `keep_bytes`
-   are left; blocks whose last work is not done stay.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+   are left; blocks whose last work is not done stay. */
 HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
 
 /* Allocates as a step in the order of work: `point` is reached once all waits
@@ -760,7 +727,7 @@ HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
    submission of its own, HCQ_UNORDERED, which eager calls run after, too; if a
    wait fails so does `point`, and the buffer is still to be freed.
 
-   Threads: any. Errors: as hcq_alloc and hcq_submit.
+   Errors: as hcq_alloc and hcq_submit.
 */
 HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                    uint32_t wait_count, uint64_t size, uint32_t flags,
@@ -774,7 +741,7 @@ HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
    (NULL allowed) is reached when they are, or cannot be. hcq_alloc_after may take
    the memory over before that, and is then ordered behind it.
 
-   Threads: any. Errors: as hcq_free and hcq_submit.
+   Errors: as hcq_free and hcq_submit.
 */
 HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
                                   uint32_t wait_count, hcq_point *point);
@@ -782,7 +749,7 @@ HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
 /* Makes a view: `size` bytes of `buffer` from `offset`; size 0 = the rest.
    Outside of the buffer: a zero buffer, which every call refuses.
 
-   Threads: any. Lifetime: the buffer's.
+   Lifetime: the buffer's.
 */
 static inline hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
@@ -802,10 +769,10 @@ static inline hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t s
    what nobody has submitted yet, that is at once: the bytes are kept in staging
    memory (.staging_bytes * .staging_count), whatever memory `dst` is.
 
-   Threads: any. Blocks: for work already handed over; see Errors.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT (with a dump in
-            the log), HCQ_ERROR_WOULD_BLOCK, HCQ_ERROR_OUT_OF_MEMORY,
-            HCQ_ERROR_LIMIT (beside held work: no room; nothing was copied).
+   Blocks: for work already handed over; see Errors.
+   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT (with a dump in the log),
+     HCQ_ERROR_WOULD_BLOCK, HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_LIMIT (beside held
+     work: no room; nothing was copied).
 */
 HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
 
@@ -815,8 +782,7 @@ HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
    A thread that is itself to release earlier work (set a signal that it waits
    for, submit what raises it) must do so first: this call waits for that work.
 
-   Threads: any. Blocks: up to the device's timeout.
-   Errors:  as hcq_copyin.
+   Blocks: up to the device's timeout. Errors: as hcq_copyin.
 */
 HCQ_API hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size);
 
@@ -829,7 +795,7 @@ typedef struct hcq_transfer_end {
 
 /* Makes an end of a transfer; a range of it by pointer and size, or hcq_view.
 
-   Threads: any. Lifetime: until the transfer returned. Only read from as src.
+   Lifetime: until the transfer returned. Only read from as src.
 */
 static inline hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
     hcq_transfer_end end;
@@ -853,8 +819,7 @@ static inline hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size)
    of dst may have been, and may still be, written; host memory is not touched
    any more.
 
-   Threads: any. Blocks: up to `timeout_ns`.
-   Errors:  as hcq_copyin.
+   Blocks: up to `timeout_ns`. Errors: as hcq_copyin.
 */
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
@@ -879,9 +844,9 @@ typedef struct hcq_transfer_command {
    run in order after all waits. `point` (NULL allowed) is reached after the
    last.
 
-   Threads: any. Blocks: as hcq_submit.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN (a fill of what
-            `device` does not see), HCQ_ERROR_OUT_OF_MEMORY; as hcq_submit.
+   Blocks: as hcq_submit.
+   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN (a fill of what
+     `device` does not see), HCQ_ERROR_OUT_OF_MEMORY; as hcq_submit.
 */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                        uint32_t wait_count,
@@ -895,10 +860,9 @@ typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 
 /* Makes a signal with a first value, at most INT64_MAX.
 
-   Threads:  any.
-   Lifetime: until hcq_signal_destroy or until `device` is closed. Any device
-             may wait for it and raise it.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_LIMIT.
+   Lifetime: until hcq_signal_destroy or until `device` is closed. Any device may wait
+     for it and raise it.
+   Errors: HCQ_ERROR_LIMIT.
 */
 HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal);
 
@@ -906,37 +870,32 @@ HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_sig
    that nobody will raise any more end with HCQ_ERROR_CANCELLED, and so does
    every host wait in progress.
 
-   Threads: any. Errors: HCQ_ERROR_CLOSED, HCQ_ERROR_INVALID (a timeline).
+   Errors: HCQ_ERROR_INVALID (a timeline).
 */
 HCQ_API hcq_result hcq_signal_destroy(hcq_signal signal);
 
 /* Adds a reference (hcq_signal_create gives the first) and gives one back;
    the last one destroys the signal.
 
-   Threads: any. Errors: as hcq_signal_destroy.
+   Errors: as hcq_signal_destroy.
 */
 HCQ_API hcq_result hcq_signal_retain(hcq_signal signal);
 HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 
-/* Names the signal in logs, dumps and explanations; 31 characters are kept.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
-*/
+/* Names the signal in logs, dumps and explanations; 31 characters are kept. */
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
 
 /* Reads the value; never less than an earlier read.
 
-   Threads: any.
-   Errors:  HCQ_ERROR_CLOSED; the failure, if the signal failed: `value` is
-            written in that case, too.
+   Errors: HCQ_ERROR_CLOSED; the failure, if the signal failed: `value` is written in
+     that case, too.
 */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
 
 /* Raises the value from the host and releases whatever waits for it.
 
-   Threads: any.
-   Errors:  HCQ_ERROR_INVALID (not above the value, or a timeline): nothing
-            changes; HCQ_ERROR_CLOSED; the failure, if the signal failed.
+   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline): nothing changes;
+     HCQ_ERROR_CLOSED; the failure, if the signal failed.
 */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
@@ -945,23 +904,17 @@ HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
    `text` (NULL: none; 95 characters are kept, if there is memory for them) says why:
    to hcq_explain, of the signals that fail by this one, too, and in a line of the log
-   for each submission that does.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
-*/
+   for each submission that does. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
 
 /* Sets any value and forgets failure and timestamp, while nothing is pending.
 
-   Threads: any. Errors: HCQ_ERROR_BUSY, HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+   Errors: HCQ_ERROR_BUSY.
 */
 HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
 
 /* Reads the last finished hcq_queue_timestamp of this signal, in device
-   nanoseconds; 0 if there was none.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
-*/
+   nanoseconds; 0 if there was none. */
 HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 
 /* Waits on the host for all or any of `count` points; count 0 is HCQ_OK.
@@ -975,10 +928,9 @@ HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
    order of the list never matters. A timeout changes nothing and may be waited
    out again.
 
-   Threads: any. Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
-   Errors:  HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX),
-            HCQ_ERROR_CLOSED, HCQ_ERROR_WOULD_BLOCK, the failure of a signal or
-            submission.
+   Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
+   Errors: HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX), the failure of
+     a signal or submission.
 */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
@@ -987,10 +939,7 @@ HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mo
    which lane, behind what, and so on to the first cause; a cycle is named, so
    is a wait that no submitted work will satisfy (a host set may still come),
    and what is final: failed, cancelled, closed. Returns the length of the
-   whole text; always ends it with a zero when size > 0.
-
-   Threads: any.
-*/
+   whole text; always ends it with a zero when size > 0. */
 HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size);
 
 /* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its
@@ -1000,9 +949,7 @@ HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, 
    signal or collects finished work, an engine, a service thread, the caller.
    It may call what a host command may. hcq_close waits for none that runs.
 
-   Threads: any.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
-            HCQ_ERROR_LIMIT (1 million on a device).
+   Errors: HCQ_ERROR_LIMIT (1 million on a device).
 */
 HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                               hcq_notification *notification);
@@ -1011,18 +958,14 @@ HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
    event HANDLE on Windows, that turns readable (signalled) and stays so. After
    a cancel it means nothing; -1 after an error.
 
-   Threads:  any.
    Lifetime: yours to close; before or after, or after a cancel.
-   Errors:   as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had).
+   Errors: as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had).
 */
 HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                      hcq_notification *notification);
 
 /* Takes a notification back. HCQ_OK: it will never run. HCQ_ERROR_CLOSED: it
-   ran, or runs at this moment in some thread.
-
-   Threads: any. Errors: HCQ_ERROR_CLOSED.
-*/
+   ran, or runs at this moment in some thread. */
 HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
 
 /* ========================================================================== */
@@ -1083,36 +1026,27 @@ typedef struct hcq_program_info {
                                           that was made last; "" if it says nothing */
 } hcq_program_info;
 
-/* A description of a program that has a kernel for the CPU, whole but for code that you
-   add: HCQ_CPU_PROGRAM(label, fn, HCQ_ARG_IN ...). Of too many arguments: one that
-   hcq_program_create refuses. The function's list ends with HCQ_ARG_NONE.
-
-   Threads: any.
-*/
+/* A description of a program that has a kernel for the CPU, whole but for code
+   that you add: HCQ_CPU_PROGRAM(label, fn, HCQ_ARG_IN ...). Of too many
+   arguments: one that hcq_program_create refuses. The function's list ends with
+   HCQ_ARG_NONE. */
 #define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
 HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
 /* Makes a program.
 
-   Threads:  any.
    Lifetime: until hcq_program_destroy; pending submissions keep it.
-   Errors:   HCQ_ERROR_INVALID (unknown flags, say), HCQ_ERROR_NO_KERNEL (none for this
-             backend, library or symbol not found), HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (unknown flags, say), HCQ_ERROR_NO_KERNEL (none for this
+     backend, library or symbol not found).
 */
 HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program);
 
 /* Destroys a program; NULL does nothing. Recordings and pending submissions
-   that name it keep what they need.
-
-   Threads: any.
-*/
+   that name it keep what they need. */
 HCQ_API void hcq_program_destroy(hcq_program *program);
 
-/* Describes a program's argument block, how often it ran, what was made of it.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+/* Describes a program's argument block, how often it ran, what was made of it. */
 HCQ_API hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info);
 
 /* Writes an argument block from buffers and values, each in the order of the
@@ -1120,7 +1054,7 @@ HCQ_API hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_
    low 4 bytes for 32-bit types; a raw struct argument takes a pointer to it
    as its value. `block` has at least kernargs_size bytes.
 
-   Threads: any. Errors: HCQ_ERROR_INVALID (too few, too many, too small).
+   Errors: HCQ_ERROR_INVALID (too few, too many, too small).
 */
 HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
                                              const hcq_buffer *buffers, uint32_t buffer_count,
@@ -1133,16 +1067,13 @@ HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
    beside held work and waiting threads, too; else waits, for held work, too, and
    stores the time the kernel took.
 
-   Threads: any. Blocks: with `seconds`, up to the device's timeout.
-   Errors:  as hcq_queue_exec and hcq_wait.
+   Blocks: with `seconds`, up to the device's timeout.
+   Errors: as hcq_queue_exec and hcq_wait.
 */
 HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
                                     hcq_dims grid, hcq_dims block, double *seconds);
 
-/* The bits of a float or double as a value for hcq_program_fill_kernargs.
-
-   Threads: any.
-*/
+/* The bits of a float or double as a value for hcq_program_fill_kernargs. */
 static inline uint64_t hcq_f32(float value) {
     union { float value; uint32_t bits; } both;
     both.value = value;
@@ -1239,10 +1170,7 @@ enum {
    address in a living one. */
 typedef struct hcq_value { uint64_t number; hcq_buffer buffer; } hcq_value;
 
-/* Make values; hcq_f32 and hcq_f64 give numbers.
-
-   Threads: any.
-*/
+/* Make values; hcq_f32 and hcq_f64 give numbers. */
 static inline hcq_value hcq_number(uint64_t number) {
     hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
     value.number = number;
@@ -1272,9 +1200,8 @@ typedef struct hcq_submission {
 
 /* Makes an empty queue.
 
-   Threads:  any.
    Lifetime: until hcq_queue_destroy or hcq_close; pending submissions go on.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_UNSUPPORTED.
 */
 HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind,
                                     hcq_queue **queue);
@@ -1287,31 +1214,18 @@ HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind,
 HCQ_API void hcq_queue_destroy(hcq_queue *queue);
 
 /* Forgets all commands, the sticky error and the binding; the label and the
-   memory stay. Pending submissions are not disturbed.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+   memory stay. Pending submissions are not disturbed. */
 HCQ_API hcq_result hcq_queue_reset(hcq_queue *queue);
 
-/* Names the queue in logs, dumps and errors; 31 characters are kept.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+/* Names the queue in logs, dumps and errors; 31 characters are kept. */
 HCQ_API hcq_result hcq_queue_label(hcq_queue *queue, const char *label);
 
-/* Names command `index`; 31 characters are kept.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID,
-            HCQ_ERROR_OUT_OF_MEMORY.
-*/
+/* Names command `index`; 31 characters are kept. */
 HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index,
                                            const char *label);
 
 /* Sets the flags of command `index`: HCQ_OVERLAP or 0. Not in a graph, whose plan
-   knows.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+   knows. */
 HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags);
 
 /* Records a wait: later commands run once the point is reached.
@@ -1320,19 +1234,11 @@ HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint
    submission of the same lane, which has one order: that is a cycle, which
    hcq_explain names. HCQ_UNORDERED on the one that waits, or another lane, solves
    it. Waits with no command between them have no order: if one fails, so does the
-   submission.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   submission. */
 HCQ_API int32_t hcq_queue_wait(hcq_queue *queue, hcq_point point);
 
 /* Records a wait for everything that was submitted on `device` before the
-   submission that carries this wait.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   submission that carries this wait. */
 HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
 
 /* Records a signal: the value rises once all earlier commands are done.
@@ -1342,9 +1248,7 @@ HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
    is going to raise: a recording with a fixed value is submitted once, whatever
    the timing (hcq_queue_update_signal gives it the next).
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID (a timeline), HCQ_ERROR_CLOSED,
-            HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (a timeline).
 */
 HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
 
@@ -1353,67 +1257,58 @@ HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
 
    In a graph, too: its device's time, after everything recorded before, while what
    comes later need not wait for it. A first and a last command of a graph so give
-   how long a run took, on one clock whichever devices took part.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   how long a run took, on one clock whichever devices took part. */
 HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
 
 /* Records a barrier: ends overlap, makes writes of host and peers visible.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID (a copy queue), HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (a copy queue).
 */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
 /* Records a kernel: `grid` blocks of `block` threads.
 
-   A grid with a 0 in it runs nothing. A block of {0,0,0} is {1,1,1}; another 0
-   in it is refused. `args` is copied now: the struct of the program's arguments,
+   A grid with a 0 in it runs nothing. A block of {0,0,0} is {1,1,1}; another 0 in
+   it is refused. `args` is copied now: the struct of the program's arguments,
    `args_size` its sizeof (another one is refused); NULL and 0 for no arguments:
-   hcq lends no block to be filled in later. Every buffer address in it must lie in a living
-   buffer, or be 0 where a variable will bring one (not in a graph). In a graph it
-   runs on the program's device, a copy, fill or write on dst's, and placeholders
-   are buffer arguments: in a struct or a 64-bit value they are refused.
+   hcq lends no block to be filled in later. Every buffer address in it must lie
+   in a living buffer, or be 0 where a variable will bring one (not in a graph).
+   In a graph it runs on the program's device, a copy, fill or write on dst's, and
+   placeholders are buffer arguments: in a struct or a 64-bit value they are
+   refused.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device; not
-            in a graph), HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device; not in a
+     graph), HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                size_t args_size, hcq_dims grid, hcq_dims block);
 
 /* Records a kernel whose grid is read when it runs, after all commands before it:
-   three uint32_t, x, y, z, at `grid`, a multiple of 4. In a graph they are read memory.
+   three uint32_t, x, y, z, at `grid`, a multiple of 4. In a graph they are read
+   memory.
 
    None of `maximum` is 0, z below 2^31. A grid above it runs nothing, and the
-   submission fails with HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what happens
-   is undefined. There `maximum` must be within the device's limits, else submit answers
-   HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA cuts the recording here, as at
-   a host command, and the service thread reads the grid.
+   submission fails with HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what
+   happens is undefined. There `maximum` must be within the device's limits, else
+   submit answers HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA cuts the
+   recording here, as at a host command, and the service thread reads the grid.
 
-   Threads: one at a time per queue. Errors: as hcq_queue_exec and hcq_queue_copy.
+   Errors: as hcq_queue_exec and hcq_queue_copy.
 */
 HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
                                         const void *args, size_t args_size, hcq_buffer grid,
                                         hcq_dims maximum, hcq_dims block);
 
-/* Records a copy of `size` bytes between buffers of any devices; the ranges must not
-   overlap. Where submissions will bring a buffer (hcq_queue_variable), here and in fill
-   and write, one with nothing but a size does; not in a graph.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+/* Records a copy of `size` bytes between buffers of any devices; the ranges must
+   not overlap. Where submissions will bring a buffer (hcq_queue_variable), here
+   and in fill and write, one with nothing but a size does; not in a graph. */
 HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
                                uint64_t size);
 
 /* Records a fill of `size` bytes with the low `value_size` (1, 2, 4, 8) bytes
    of `value`; address and size are multiples of value_size.
 
-   Threads: one at a time per queue.
-   Errors:  as hcq_queue_copy, HCQ_ERROR_FOREIGN (the queue's device does not see it).
+   Errors: as hcq_queue_copy, HCQ_ERROR_FOREIGN (the queue's device does not see it).
 */
 HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
                                uint64_t value, uint32_t value_size);
@@ -1421,7 +1316,7 @@ HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
 /* Records the store of `size` bytes at `data`, 1 to 65536, which are copied now; at
    any address.
 
-   Threads: one at a time per queue. Errors: as hcq_queue_fill.
+   Errors: as hcq_queue_fill.
 */
 HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data,
                                 uint64_t size);
@@ -1429,18 +1324,12 @@ HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *da
 /* Records a call of `fn` on the host when the queue gets there. A negative
    result fails the submission from there on, with HCQ_ERROR_HOST.
 
-   On the CPU it runs on the lane's thread, elsewhere on a service thread.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   On the CPU it runs on the lane's thread, elsewhere on a service thread. */
 HCQ_API int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user);
 
 /* Records a command of a type of your own; the payload is copied now.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED (no encode function for
-            this backend), HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_UNSUPPORTED (no encode function for this backend).
 */
 HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
                                  const void *payload);
@@ -1449,22 +1338,14 @@ HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
    Returns the index of the first one, or the next index if `other` is empty. A
    graph takes queues and graphs of any device, without waits and signals.
 
-   Threads: one at a time per queue, both.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_OUT_OF_MEMORY,
-            HCQ_ERROR_LIMIT (empties), the sticky error of `other`.
+   Errors: HCQ_ERROR_FOREIGN, HCQ_ERROR_LIMIT (empties), the sticky error of `other`.
 */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 
-/* Counts the recorded commands.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+/* Counts the recorded commands. */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
 
-/* Reads command `index` back.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+/* Reads command `index` back. */
 HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                      hcq_command *command);
 
@@ -1472,46 +1353,29 @@ HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
    signal); NULL or HCQ_KEEP keeps the old part.
 
    Like all updates: O(1), from the next submit on, never disturbs a pending
-   submission; a wrong index or kind changes nothing.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
-*/
+   submission; a wrong index or kind changes nothing. */
 HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, int32_t index,
                                          const hcq_signal *signal, uint64_t value);
 HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
                                            const hcq_signal *signal, uint64_t value);
 
-/* Changes grid and block of an exec; NULL keeps, as an indirect one's grid must be.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+/* Changes grid and block of an exec; NULL keeps, as an indirect one's grid must be. */
 HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index,
                                          const hcq_dims *grid, const hcq_dims *block);
 
 /* Changes buffers and size of a copy; NULL and HCQ_KEEP keep. The size may be
-   anything up to what both buffers have, those given now or before.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
-*/
+   anything up to what both buffers have, those given now or before. */
 HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index,
                                          const hcq_buffer *dst, const hcq_buffer *src,
                                          uint64_t size);
 
 /* Changes the argument of an exec that begins at byte `offset` of its struct:
    `size` bytes at `value`, a uint64_t address for a buffer. What hcq_queue_access
-   said of the old bytes holds for as many new ones.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
-*/
+   said of the old bytes holds for as many new ones. */
 HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                         const void *value, size_t size);
 
-/* Changes the payload of a custom command, within its updatable ranges.
-
-   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
-*/
+/* Changes the payload of a custom command, within its updatable ranges. */
 HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
                                            const void *payload);
 
@@ -1520,11 +1384,7 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
    always a number. `part` is HCQ_PART_*; `maximum` bounds grids (0 = the recorded
    one) and is ignored elsewhere; a size is bounded by the recorded one. A buffer
    that replaces an end of copy, fill or write has as many bytes as were recorded
-   (in a graph: use hcq_input). What was recorded there need not live any more.
-
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   (in a graph: use hcq_input). What was recorded there need not live any more. */
 HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                       uint32_t number, uint64_t maximum);
 
@@ -1533,7 +1393,7 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t 
    commands, variables or flags undoes the binding. A graph is planned, and
    encoded for all its devices; `device` is the one it was made for.
 
-   Threads: one at a time per queue. Errors: as hcq_queue_submit.
+   Errors: as hcq_queue_submit.
 */
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 
@@ -1544,8 +1404,7 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
    a buffer that the recording names (but in a copy), or is not the one that a graph
    was made for. Else a queue goes to any device, encoded for it.
 
-   Threads: one at a time per queue. Blocks: never for a signal; as hcq_submit.
-   Errors:  as hcq_submit.
+   Blocks: never for a signal; as hcq_submit. Errors: as hcq_submit.
 */
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count,
@@ -1564,13 +1423,12 @@ static inline hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device,
    one call that go to lanes of different kinds are ordered by points only.
 
    Threads: any, one at a time per queue named.
-   Blocks:  only for handed-over work: a full lane, a version slot, a counter;
-            HCQ_STEP until all is done.
-   Errors:  the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not
-            rise, a missing value), _CLOSED (a buffer, signal or device
-            is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
-            (parked_limit, over 16 queues), _OUT_OF_MEMORY, _NATIVE
-            (refused: a failed submission), _LOST, HCQ_TIMEOUT, _WOULD_BLOCK.
+   Blocks: only for handed-over work: a full lane, a version slot, a counter; HCQ_STEP
+     until all is done.
+   Errors: the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not rise, a
+     missing value), _CLOSED (a buffer, signal or device is gone), _FOREIGN, _ALIAS
+     (graphs), _UNSUPPORTED (custom), _LIMIT (parked_limit, over 16 queues), _NATIVE
+     (refused: a failed submission), _LOST, HCQ_TIMEOUT.
 */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
@@ -1578,8 +1436,7 @@ HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissi
 /* Submits like hcq_submit and waits for the last submission's point, which is
    given (NULL allowed) also when the wait times out.
 
-   Threads: any. Blocks: up to `timeout_ns`.
-   Errors:  as hcq_submit and hcq_wait.
+   Blocks: up to `timeout_ns`. Errors: as hcq_submit and hcq_wait.
 */
 HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
                                        uint32_t count, uint64_t timeout_ns, hcq_point *point);
@@ -1600,10 +1457,9 @@ HCQ_API hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph);
 
    An error sticks to the graph; the buffer is zero then.
 
-   Threads:  one at a time per queue.
    Lifetime: plain data, for this graph; until it is reset.
-   Errors:   HCQ_ERROR_INVALID (no graph, number, size 0, not as declared before,
-             or a number elsewhere), HCQ_ERROR_CLOSED.
+   Errors: HCQ_ERROR_INVALID (no graph, number, size 0, not as declared before, or a
+     number elsewhere).
 */
 HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
                              uint64_t size);
@@ -1614,9 +1470,8 @@ HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *devi
    a buffer of yours; zero after an error. Contents are undefined at first unless
    HCQ_ZEROED.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID (no graph, size 0, unknown flags),
-            HCQ_ERROR_CLOSED, HCQ_ERROR_LIMIT (4000), HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (no graph, size 0, unknown flags), HCQ_ERROR_LIMIT
+     (4000).
 */
 HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
                                 uint32_t flags, hcq_buffer *buffer);
@@ -1632,18 +1487,14 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
    before it and before everything after it, like a memory barrier. Where it
    says something it runs on the device of the first bytes it writes, or reads.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID (wrong index, a command without memory),
-            HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (wrong index, a command without memory).
 */
 HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
 
 /* Orders command `after` behind `before`, which was recorded earlier.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID (no graph, wrong index, before >= after),
-            HCQ_ERROR_OUT_OF_MEMORY.
+   Errors: HCQ_ERROR_INVALID (no graph, wrong index, before >= after).
 */
 HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after);
 
@@ -1654,10 +1505,7 @@ HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t afte
 
    Coarser than what a launch does: a SYNC is for all of its list so far, and a
    copy always waits for one of its source's device. 0: refused, and the log says
-   why: a kernel over several devices, a copy with a second output.
-
-   Threads: one at a time per queue.
-*/
+   why: a kernel over several devices, a copy with a second output. */
 HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 
@@ -1683,22 +1531,17 @@ typedef enum hcq_profile_format {
    Memory is taken now; versions of bound queues are encoded once more, with
    timestamps, and are not shared by submissions that run.
 
-   Threads: any.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED (no clock),
-            HCQ_ERROR_OUT_OF_MEMORY, HCQ_TIMEOUT, HCQ_ERROR_WOULD_BLOCK.
+   Errors: HCQ_ERROR_UNSUPPORTED (no clock), HCQ_TIMEOUT, HCQ_ERROR_WOULD_BLOCK.
 */
 HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc);
 
 /* Stops recording; what was recorded stays until the next start or hcq_close.
-   Submissions made before still add to it when they are done: wait for them.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+   Submissions made before still add to it when they are done: wait for them. */
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
 
 /* A command that ran; times as hcq_clock.host_ns, and as hcq_sys_now_ns has them,
-   which anybody may call. Or a call of hcq_device_synchronize, HCQ_STEP's for each SYNC
-   of its graph, too: `submission` is the last that it waited for. */
+   which anybody may call. Or a call of hcq_device_synchronize, HCQ_STEP's for
+   each SYNC of its graph, too: `submission` is the last that it waited for. */
 typedef struct hcq_profile_event {
     uint64_t begin_ns, end_ns;         /* right within +- error_ns */
     uint64_t error_ns;
@@ -1715,10 +1558,7 @@ typedef struct hcq_profile_event {
 
 /* Copies up to `capacity` events of a device, oldest first, and gives the
    number there are in `count`; `lost` (NULL allowed) are those that found no
-   room any more. Submissions that failed have none.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+   room any more. Submissions that failed have none. */
 HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
                                       uint32_t capacity, uint32_t *count, uint64_t *lost);
 
@@ -1726,9 +1566,9 @@ HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *eve
    hcq_device_dump, or into a file. Clocks are read again if the last reading is
    older than a second.
 
-   Threads: any. Blocks: for that reading, as hcq_device_clock.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
-            HCQ_ERROR_NATIVE (the file). print returns 0 then.
+   Blocks: for that reading, as hcq_device_clock.
+   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
+     HCQ_ERROR_NATIVE (the file). print returns 0 then.
 */
 HCQ_API size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
                                  hcq_profile_format format, char *text, size_t size);
@@ -1750,8 +1590,7 @@ typedef struct hcq_driver_info {
 /* Makes a private registry with no backends in it; open from it with
    hcq_device_desc.registry. `memory` NULL = malloc.
 
-   Threads: any. Lifetime: until destroyed; drivers and devices do not need it.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
+   Lifetime: until destroyed; drivers and devices do not need it.
 */
 HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory,
                                        hcq_registry **registry);
@@ -1765,26 +1604,22 @@ HCQ_API void hcq_registry_destroy(hcq_registry *registry);
 /* Adds a backend; NULL registry = the default one, which has those compiled
    in. Of two with one name the newest wins; the other can be had by id.
 
-   Threads:  any.
-   Lifetime: `backend` must live, unchanged, until unregistered and its drivers
-             and devices are gone.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8).
+   Lifetime: `backend` must live, unchanged, until unregistered and its drivers and
+     devices are gone.
+   Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8).
 */
 HCQ_API hcq_result hcq_registry_register(hcq_registry *registry,
                                          const struct hcq_backend *backend);
 
 /* Removes a backend; living drivers and devices go on.
 
-   Threads: any. Errors: HCQ_ERROR_INVALID (not registered).
+   Errors: HCQ_ERROR_INVALID (not registered).
 */
 HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
                                            const struct hcq_backend *backend);
 
 /* Lists the drivers that might be made, newest first: copies up to `capacity`
-   and gives the number there are in `count`. Opens no library.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+   and gives the number there are in `count`. Opens no library. */
 HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
                                         uint32_t capacity, uint32_t *count);
 
@@ -1792,10 +1627,10 @@ HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info 
    library and looks around, without a lock, so a backend may be unregistered
    meanwhile. NULL registry = the default one.
 
-   Threads:  any. Blocks: as long as the system's driver takes.
+   Blocks: as long as the system's driver takes.
    Lifetime: until hcq_driver_release; its devices hold a reference.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_DEVICE (unknown, or cannot be had
-             on this machine), HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_NATIVE.
+   Errors: HCQ_ERROR_NO_DEVICE (unknown, or cannot be had on this machine),
+     HCQ_ERROR_NATIVE.
 */
 HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
                                      hcq_driver **driver);
@@ -1803,31 +1638,21 @@ HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                         hcq_driver **driver);
 
 /* Adds a reference, gives one back (NULL: nothing); with the last one the
-   driver goes.
-
-   Threads: any.
-*/
+   driver goes. */
 HCQ_API void hcq_driver_retain(hcq_driver *driver);
 HCQ_API void hcq_driver_release(hcq_driver *driver);
 
-/* Describes a driver.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+/* Describes a driver. */
 HCQ_API hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info);
 
 /* Lists a driver's devices: writes up to `capacity` infos and gives the number
-   there are in `count`.
-
-   Threads: any. Errors: HCQ_ERROR_INVALID.
-*/
+   there are in `count`. */
 HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
                                       uint32_t capacity, uint32_t *count);
 
-/* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
-   an ordinal, else a name, a path or "#" and the id that hcq_driver_devices
-   lists; or by id.
-   The CPU lists itself once and opens any ordinal up to 63.
+/* Opens a device of a driver. `which`: NULL or "" = the default one, digits = an
+   ordinal, else a name, a path or "#" and the id that hcq_driver_devices lists;
+   or by id. The CPU lists itself once and opens any ordinal up to 63.
 
    Threads: any. Lifetime, Errors: as hcq_open.
 */
@@ -1864,10 +1689,10 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 #define HCQ_GRID_ABOVE "its grid: above the maximum" /* `native` of that error */
 #define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
 
-/* What one command is after recording; 64 bytes, fields at fixed offsets.
-   Waits and signals are packets too but never reach a backend: batches are
-   cut there. What a submission will bring as dst or src has a top byte until then that
-   no address has. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
+/* What one command is after recording; 64 bytes, fields at fixed offsets. Waits
+   and signals are packets too but never reach a backend: batches are cut there.
+   What a submission will bring as dst or src has a top byte until then that no
+   address has. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
    nanoseconds, or what `stamp_ns` makes nanoseconds of. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
@@ -1978,8 +1803,8 @@ typedef struct hcq_backend_caps {
                                           guards what they change */
 } hcq_backend_caps;
 
-/* What tests of backends force; open finds a copy of it in its description, if need be
-   a zero one. */
+/* What tests of backends force; open finds a copy of it in its description, if
+   need be a zero one. */
 typedef struct hcq_device_test {
     int no_copy_lane;                  /* copy queues run on compute lanes */
     int no_native_wait;                /* lanes of other devices are not waited for
@@ -2095,9 +1920,9 @@ HCQ_API const hcq_backend *hcq_registry_find(hcq_registry *registry, const char 
 HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
 HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
 
-/* From `begins` 1 to 0, around a function of the user's that the backend calls, what would
-   block answers HCQ_ERROR_WOULD_BLOCK; for good on a thread of the backend's that runs
-   kernels or host commands. May be nested. Lock-free. */
+/* From `begins` 1 to 0, around a function of the user's that the backend calls,
+   what would block answers HCQ_ERROR_WOULD_BLOCK; for good on a thread of the
+   backend's that runs kernels or host commands. May be nested. Lock-free. */
 HCQ_API void hcq_backend_callback(int begins);
 
 /* A line for the user's logger; `device` NULL: none is known. Any lock state. */
@@ -2120,8 +1945,8 @@ HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_
                                   const hcq_packet *packet, const char *native,
                                   int64_t native_code);
 
-/* A program's device, NULL if it is none, and its code there, for as long as that is open.
-   UNLOCKED. */
+/* A program's device, NULL if it is none, and its code there, for as long as that
+   is open. UNLOCKED. */
 HCQ_API void *hcq_backend_code(const hcq_program *program, hcq_device **device);
 
 /* The lane's epochs up to this one are over, as far as the core saw. Lock-free. */
@@ -2137,13 +1962,14 @@ HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 
-/* Takes (1) or gives back (0) the core's lock, for what an UNLOCKED function changes and
-   others look at: a few stores, work is done outside. Any lock state. */
+/* Takes (1) or gives back (0) the core's lock, for what an UNLOCKED function
+   changes and others look at: a few stores, work is done outside.
+   Any lock state. */
 HCQ_API void hcq_backend_lock(int locked);
 
-/* Takes the core's lock for a function that a backend adds, and gives its device; NULL,
-   and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED). leave gives the
-   lock back, and `result`. UNLOCKED. */
+/* Takes the core's lock for a function that a backend adds, and gives its device;
+   NULL, and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED).
+   leave gives the lock back, and `result`. UNLOCKED. */
 HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
 static inline hcq_result hcq_backend_leave(hcq_result result) {
     hcq_backend_lock(0);
@@ -5885,16 +5711,16 @@ static void hcqi_service_call(hcq_job *job) {
     const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
-    int far = (p->flags & HCQI_FAR) != 0, reads = (p->flags & HCQI_RELATIVE) != 0;
-    hcq_result r = far ? hcqi_carry(job, p) : reads ? hcqi_service_grid(job->version, p)
+    int carries = (p->flags & HCQI_FAR) != 0, reads = (p->flags & HCQI_RELATIVE) != 0;
+    hcq_result r = carries ? hcqi_carry(job, p) : reads ? hcqi_service_grid(job->version, p)
                                                     : hcqi_service_host(dev, p);
     job->state = HCQI_JOB_HELD;
-    if (r == HCQ_ERROR_WOULD_BLOCK && far) { /* a lane is full: again, soon */
+    if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
         job->state = HCQI_JOB_DUE;
         hcqi_reap_all();
         hcqi_event_wait(1000000);
     } else if (r < 0) {
-        hcq_result result = far || reads ? r : HCQ_ERROR_HOST;
+        hcq_result result = carries || reads ? r : HCQ_ERROR_HOST;
         hcqi_error_note(dev, result, job->version, p, NULL, r);
         hcqi_job_fail(job, result, NULL);
     } else if (hcqi_job_advance_past(job)) {
@@ -7809,8 +7635,8 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
     if (a != NULL && a->dev != v->dev) {
         address = hcqi_allocation_map(v->dev, a, address, &why);
         v->foreign |= (uint64_t)1 << a->dev->slot;
-        int far = why == HCQ_ERROR_FOREIGN && q->graph == NULL;
-        if (far && v->packets[at].kind == HCQ_COMMAND_COPY) {
+        int carried = why == HCQ_ERROR_FOREIGN && q->graph == NULL;
+        if (carried && v->packets[at].kind == HCQ_COMMAND_COPY) {
             v->packets[at].flags |= HCQI_FAR;
             return hcqi_allocation_stamp(a, v->dev);
         }
