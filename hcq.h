@@ -6444,20 +6444,20 @@ static uint32_t hcqi_program_buffers(const hcq_program *program, uint32_t end) {
 static hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char *name, uint32_t offset,
                               uint32_t *arg) {
     const hcq_program_info *info = &q->packets[index].u.exec.program->info;
-    char near[80] = "";
+    char beside[80] = "";
     uint32_t next = 0;
     while (next < info->arg_count && info->offsets[next] <= offset) { next++; }
     *arg = next - 1;
     if (next != 0 && info->offsets[*arg] == offset) { return HCQ_OK; }
-    int used = next == 0 ? 0 : snprintf(near, sizeof near, ": number %u does at %u", *arg,
+    int used = next == 0 ? 0 : snprintf(beside, sizeof beside, ": number %u does at %u", *arg,
                                         info->offsets[*arg]);
     if (next != 0 && next < info->arg_count) {
-        snprintf(near + used, sizeof near - (size_t)used, ", number %u at %u", next,
+        snprintf(beside + used, sizeof beside - (size_t)used, ", number %u at %u", next,
                  info->offsets[next]);
     }
     return hcqi_queue_refuse(q, index, HCQ_ERROR_INVALID,
                              "%s: no argument of '%s' begins at byte %u%s", name, info->label,
-                             offset, near);
+                             offset, beside);
 }
 
 /* A buffer that a command names. */
