@@ -2539,7 +2539,8 @@ typedef struct hcqi_order { uint32_t before, after, next; } hcqi_order; /* next:
 /* size 0: it was not declared. `value`: its place in lists of values. */
 typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; uint32_t value; } hcqi_input;
 
-typedef struct hcqi_set { uint64_t words[HCQ_MAX_VALUES / 64]; } hcqi_set; /* of numbers */
+/* Of numbers of values, all below `end`. */
+typedef struct hcqi_set { uint64_t words[HCQ_MAX_VALUES / 64]; uint32_t end; } hcqi_set;
 
 typedef struct hcqi_empty {
     hcqi_input is;                     /* first: what any placeholder has */
@@ -8316,8 +8317,10 @@ static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_devi
                                  hcqi_operand *op) {
     hcq_result why;
     HCQI_PASS(hcqi_value_find(q, owner, sub, q->keys[place] / 2, op));
+    values[place] = op->address;
+    if (op->a->dev == dev) { return HCQ_OK; }
+    values[0] |= (uint64_t)1 << op->a->dev->slot;
     values[place] = hcqi_allocation_map(dev, op->a, op->address, &why);
-    if (op->a->dev != dev) { values[0] |= (uint64_t)1 << op->a->dev->slot; }
     return why == HCQ_OK ? why : hcqi_refuse(q->dev, why, "values: number %u: device '%s' cannot "
                                              "see it", q->keys[place] / 2u, dev->label);
 }
@@ -8384,11 +8387,12 @@ static hcq_result hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
    was promised when they were recorded. */
 static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
                                    uint64_t *values) {
-    values[0] = 0;
+    for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
         if (q->keys[patch->value] % 2 != 0) {
-            HCQI_PASS(hcqi_buffer_take(q, patch, dev, sub, values));
+            int known = values[patch->value] != 0 && patch->at >= HCQI_IN_BLOCK; /* an argument */
+            if (!known) { HCQI_PASS(hcqi_buffer_take(q, patch, dev, sub, values)); }
         } else if (patch->number < sub->value_count) {
             HCQI_PASS(hcqi_number_take(q, patch, &sub->values[patch->number], values));
         } else {
@@ -12740,23 +12744,21 @@ static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
 
 static void hcqi_set_add(hcqi_set *set, uint32_t n) {
     set->words[n / 64] |= (uint64_t)1 << n % 64;
+    if (n >= set->end) { set->end = n + 1; }
 }
 
 static int hcqi_set_has(const hcqi_set *set, uint32_t n) {
     return (set->words[n / 64] >> n % 64 & 1) != 0;
 }
 
-/* The next number in it, from `n` on; HCQ_MAX_VALUES = none. */
+/* The next number in it, from `n` on; set->end = none. */
 static uint32_t hcqi_set_next(const hcqi_set *set, uint32_t n) {
-    for (; n < HCQ_MAX_VALUES; n = (n | 63) + 1) {
-        uint32_t bit = hcqi_bit(set->words[n / 64], n % 64);
-        if (bit < 64) { return (n & ~(uint32_t)63) + bit; }
-    }
-    return HCQ_MAX_VALUES;
+    while (n < set->end && !hcqi_set_has(set, n)) { n++; }
+    return n;
 }
 
 #define HCQI_NUMBERS(n, set) \
-    for (uint32_t n = hcqi_set_next(set, 0); n < HCQ_MAX_VALUES; n = hcqi_set_next(set, n + 1))
+    for (uint32_t n = hcqi_set_next(set, 0); n < (set)->end; n = hcqi_set_next(set, n + 1))
 
 /* The base and the addresses in it of `size` bytes, 0 = up to the end. Host
    memory is one base whoever allocated it, so that imports meet. */

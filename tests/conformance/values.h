@@ -61,10 +61,13 @@ static void values_replace_operands(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_append(both, q), 0);
         for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
             const uint32_t *at = rows[i / 2].at;
-            uint64_t v[4];
-            for (uint32_t k = 0; k < 4; k++) { v[k] = a.address + 4 * at[k]; }
+            hcq_value v[4];
+            for (uint32_t k = 0; k < 4; k++) { /* by address, and as views */
+                v[k] = (i ^ k) % 2 ? hcq_number(a.address + 4 * (uint64_t)at[k])
+                                   : hcq_value_of(hcq_view(a, 4 * (uint64_t)at[k], 0));
+            }
             log_clear();
-            CHECK_RESULT(submit_variables(i % 2 ? both : q, v, 4, NULL),
+            CHECK_RESULT(hcq_queue_submit_with(i % 2 ? both : q, T.dev, v, 4, NULL),
                          rows[i / 2].why ? HCQ_ERROR_INVALID : HCQ_OK);
             CHECK(!rows[i / 2].why || log_has(rows[i / 2].why));
             for (uint32_t k = 0; k < 16 && !rows[i / 2].why; k++) { want[at[0] + k] = 5; }
@@ -75,6 +78,14 @@ static void values_replace_operands(TEST_ARGS) {
             CHECK_BYTES(a, want, sizeof want);
         }
         CHECK_RESULT(submit_variables(q, &a.address, 1, NULL), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_queue_variable(q, 0, HCQ_PART_DST, 9, 0), HCQ_ERROR_INVALID); /* it is */
+        CHECK_RESULT(hcq_queue_variable(q, 0, HCQ_PART_SIZE, 0, 0), HCQ_ERROR_INVALID);
+        CHECK(log_has("number: 0 is that of a buffer elsewhere"));
+        CHECK_OK(hcq_queue_reset(both));
+        CHECK_INDEX(hcq_queue_fill(both, a, 64, 0, 4), 0);
+        CHECK_OK(hcq_queue_variable(both, 0, HCQ_PART_VALUE, 3, 0));
+        CHECK_INDEX(hcq_queue_append(both, q), HCQ_ERROR_INVALID);
+        CHECK(log_has("other: declares a value otherwise"));
         hcq_queue_destroy(q);
         hcq_queue_destroy(both);
     }
@@ -118,6 +129,7 @@ static void placeholders_only_as_buffers(TEST_ARGS) {
             CHECK_OK(hcq_copyout(out, a, sizeof out));
             CHECK(!i || out[7] == 18.0);
         }
+        CHECK_U64(hcq_input(g, 200, NULL, 8).size, 0); /* a number */
         hcq_queue_destroy(g);
     }
 }
