@@ -293,11 +293,11 @@ static void packets_lie_on_cache_lines(TEST_ARGS) {
 /* Bytes with one hash are kept apart, equal ones together. */
 static void equal_bytes_are_kept_once(TEST_ARGS) {
     uint64_t one[2] = {1, 2}, other[2] = {3, hcqi_hash(16, 1) ^ 2 ^ hcqi_hash(16, 3)};
-    const void *kept[4] = {hcqi_blob_share(T.dev, one, 16), hcqi_blob_share(T.dev, other, 16),
-                           hcqi_blob_share(T.dev, one, 16), hcqi_blob_share(T.dev, one, 15)};
-    CHECK(kept[0] == kept[2] && kept[1] != kept[0] && kept[3] != kept[0]);
-    CHECK(((const hcqi_blob *)kept[1])[-1].hash == ((const hcqi_blob *)kept[0])[-1].hash);
-    CHECK(memcmp(kept[0], one, 16) == 0 && memcmp(kept[1], other, 16) == 0);
+    const void *kept[4] = {hcqi_blob_share(T.dev, one, 16), hcqi_blob_share(T.dev, one, 16),
+                           hcqi_blob_share(T.dev, other, 16), hcqi_blob_share(T.dev, one, 15)};
+    CHECK(kept[0] == kept[1] && kept[2] != kept[0] && kept[3] != kept[0]);
+    CHECK(((const hcqi_blob *)kept[2])[-1].hash == ((const hcqi_blob *)kept[0])[-1].hash);
+    CHECK(memcmp(kept[0], one, 16) == 0 && memcmp(kept[2], other, 16) == 0);
     hcqi_enter();
     for (int i = 0; i < 4; i++) { hcqi_blob_drop(T.dev, kept[i]); }
     hcqi_leave();
