@@ -176,7 +176,9 @@
    recorded. A grid is a number of blocks, a block a number of threads. A grid
    with a 0 in it, recorded, brought along or read, runs nothing. On the CPU a kernel
    is called once per block; for Vulkan it is SPIR-V, for CUDA PTX or a binary:
-   hcq_vulkan.h and hcq_cuda.h explain their arguments.
+   hcq_vulkan.h and hcq_cuda.h explain their arguments. What blocks and grids a
+   device takes it tells (HCQ_QUERY_MAX_BLOCK ...). Programs of equal code share
+   what a driver makes of it.
 
    Updates and values. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a part of a command, a buffer or a number,
@@ -982,7 +984,8 @@ enum {
     HCQI_ARG_STRUCT
 };
 
-/* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. */
+/* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. Nobody looks for
+   addresses in it: what they name is to be kept, and told with hcq_queue_access. */
 #define HCQ_ARG_STRUCT(size, align)                                                \
     ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)(size) << 8 | (uint32_t)(align) << 24)
 
