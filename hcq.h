@@ -6187,7 +6187,8 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
 /* Does a profile show it? */
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
-           p->kind != HCQ_COMMAND_EMPTY && (p->flags & (HCQI_FAR | HCQI_RELATIVE | HCQI_SILENT)) == 0;
+           p->kind != HCQ_COMMAND_EMPTY &&
+           (p->flags & (HCQI_FAR | HCQI_RELATIVE | HCQI_SILENT)) == 0;
 }
 
 /* Does the service thread of the device read grids for the queue's versions, which then are
@@ -11281,7 +11282,9 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     hcq_device *dev;
     hcq_result r = hcqi_copy_place(to.dev, &to, &from, &dev);
     int whole = r == HCQ_OK;
-    if (r == HCQ_ERROR_FOREIGN) { r = hcqi_bridge_make(&bridge, to.dev, from.dev, p->u.carry.size); }
+    if (r == HCQ_ERROR_FOREIGN) {
+        r = hcqi_bridge_make(&bridge, to.dev, from.dev, p->u.carry.size);
+    }
     if (!whole && r == HCQ_OK) {
         out = hcqi_carry_operand(hcqi_bridge_end(&bridge, 1), 0);
         in = hcqi_carry_operand(hcqi_bridge_end(&bridge, 0), 0);

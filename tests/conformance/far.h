@@ -69,11 +69,14 @@ static void trips_of(hcq_device *device, hcq_device *other) {
 }
 
 static void copies_between_any_devices(TEST_ARGS) {
-    hcq_device *other = open_other_backend();
+    hcq_device *other = open_other_backend(), *cpu = NULL;
+    CHECK_OK(hcq_open("CPU", NULL, &cpu));
     trips_of(T.dev, dev2());
     trips_of(T.dev, other);
     trips_of(other, T.dev);
+    trips_of(T.dev, cpu);
     CHECK_OK(hcq_close(other));
+    CHECK_OK(hcq_close(cpu));
 }
 
 /* Updates and sizes that a submission brings, from what the device sees to what it does
