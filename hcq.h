@@ -11421,15 +11421,16 @@ static const void *hcqi_blob_share(hcq_device *dev, const void *data, size_t siz
     if (b != NULL) { b->refs++; }
     hcqi_leave();
     if (b != NULL && memcmp(b + 1, data, size) == 0) { return b + 1; }
+    const hcqi_blob begin = { NULL, hash, size, 1 };
     hcqi_blob *made = HCQI_CAST(hcqi_blob *, hcqi_new(&dev->hooks, sizeof *b + size));
+    if (made != NULL) {
+        *made = begin;
+        memcpy(made + 1, data, size);
+    }
     hcqi_enter();
     if (b != NULL) { hcqi_blob_drop(dev, b + 1); } /* other bytes with the same hash */
     if (made != NULL) {
         made->next = *head;
-        made->hash = hash;
-        made->size = size;
-        made->refs = 1;
-        memcpy(made + 1, data, size);
         *head = made;
     }
     hcqi_leave();
