@@ -5481,10 +5481,11 @@ static int hcqi_bells_take(hcqi_bells *bells) {
 static void hcqi_bells_ring(const hcqi_bells *bells) {
     uint64_t devices = bells->dirty | bells->kicks;
     for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        if ((devices & 1) == 0) { continue; }
         hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
         if (bells->dirty >> slot & 1) { hcqi_device_ring(dev); }
         if (bells->kicks >> slot & 1) { hcqi_service_ring(dev); }
-        if (devices & 1) { hcqi_unpin(dev); }
+        hcqi_unpin(dev);
     }
     for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
 }
@@ -7080,7 +7081,7 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
 
 HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                       hcq_command *command) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     if (command == NULL) {
         return hcqi_leave_refusing(queue->dev, HCQ_ERROR_INVALID, "command: is NULL");
@@ -7318,7 +7319,7 @@ static hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_t part, hc
 
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                        uint32_t number, uint64_t maximum) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     hcqi_patch patch = { p->index, 0, 0, 0, (uint8_t)number, 0, 0 };
     uint32_t name;
@@ -9233,7 +9234,7 @@ HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
 }
 
 HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, const char *label) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
     hcqi_copy_label(queue->metas[p->index].label, label);
@@ -9241,7 +9242,7 @@ HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, con
 }
 
 HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, queue->graph == NULL, HCQ_ERROR_INVALID,
                "queue: a graph's order comes from reads and writes");
@@ -12687,7 +12688,7 @@ static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
 HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                      uint32_t access) {
     hcqi_operand op;
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, hcqi_packet_is_timed(p), HCQ_ERROR_INVALID,
                "index: command %u names no memory", p->index);
