@@ -14220,24 +14220,19 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, const hc
 /* Runs one command; what may fail at run time is waited for. No lock. */
 static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const hcqi_list *list,
                                  const hcq_submission *launch) {
-    hcq_submission sub;
     hcq_point point;
     hcq_queue *step;
-    uint32_t i = c->command;
-    uint32_t kind = q->packets[i].kind;
+    uint32_t i = c->command, kind = q->packets[i].kind;
     int reads = kind == HCQ_COMMAND_EXEC && q->packets[i].u.exec.grid_at != 0;
     hcq_device *dev = c->dev;
     if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &step;
-    sub.queue_count = 1;
-    sub.values = launch->values;
-    sub.value_count = launch->value_count;
     hcqi_allocation *a = hcqi_call_bridge(q, c);
     if (a != NULL && a->twin != NULL) { hcqi_bridge_cross(a); } /* what is before was waited for */
     hcq_result r = hcq_queue_create(dev, list->copies ? HCQ_COPY : HCQ_COMPUTE, &step);
     if (r == HCQ_OK) { r = hcqi_step_record(step, q, c, launch); }
-    if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
+    if (r == HCQ_OK) {
+        r = hcq_queue_submit_with(step, dev, launch->values, launch->value_count, &point);
+    }
     hcq_queue_destroy(step);           /* once it ran */
     int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM || reads;
     if (r == HCQ_OK && (fails || dev != list->dev)) { /* the list's SYNC is of another device */
@@ -14456,16 +14451,6 @@ static void hcqi_trace_arrow(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     hcqi_trace_begin(t, r, ",", "f", to->track);
     hcqi_print(t, "\"ts\":%s,\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}",
                hcqi_parts(time, to->event.begin_ns - r->begin_ns, 1000), i + 1);
-}
-
-static void hcqi_report_trace(hcqi_text *t, const hcqi_report *r) {
-    hcqi_print(t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    for (uint32_t i = 0; i < r->track_count; i++) { hcqi_trace_track(t, r, i); }
-    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(t, r, &r->spans[i]); }
-    for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(t, r, i); }
-    hcqi_print(t, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
-               "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
-               (unsigned long long)r->lost, (unsigned long long)r->syncs);
 }
 
 /* ---- summary ---- */
@@ -14873,14 +14858,20 @@ static const char *const hcqi_page[] = {
     NULL
 };
 
-static void hcqi_report_write(hcqi_text *t, const hcqi_report *r, hcq_profile_format format) {
-    if (format == HCQ_PROFILE_SUMMARY) {
+static void hcqi_report_write(hcqi_text *t, const hcqi_report *r) {
+    int page = r->format == HCQ_PROFILE_HTML;
+    if (r->format == HCQ_PROFILE_SUMMARY) {
         hcqi_report_summary(t, r);
         return;
     }
-    int page = format == HCQ_PROFILE_HTML;
     if (page) { hcqi_print(t, "%s", hcqi_page[0]); }
-    hcqi_report_trace(t, r);
+    hcqi_print(t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    for (uint32_t i = 0; i < r->track_count; i++) { hcqi_trace_track(t, r, i); }
+    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(t, r, &r->spans[i]); }
+    for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(t, r, i); }
+    hcqi_print(t, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
+               "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
+               (unsigned long long)r->lost, (unsigned long long)r->syncs);
     for (int i = 1; page && hcqi_page[i] != NULL; i++) { hcqi_print(t, "%s", hcqi_page[i]); }
 }
 
@@ -15288,7 +15279,7 @@ HCQI_DEF size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
     hcqi_text t;
     hcqi_text_begin(&t, text, size);
     if (hcqi_report_make(&report, devices, count, format) == HCQ_OK) {
-        hcqi_report_write(&t, &report, format);
+        hcqi_report_write(&t, &report);
     }
     hcqi_report_free(&report);
     return t.length;
@@ -15304,7 +15295,7 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
         r = hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "path: is NULL");
     } else if (r == HCQ_OK) {
         t.file = hcqi_sys_file_create(path);
-        if (t.file != NULL) { hcqi_report_write(&t, &report, format); }
+        if (t.file != NULL) { hcqi_report_write(&t, &report); }
         int bad = t.file == NULL || ferror(t.file);
         if (t.file != NULL && fclose(t.file) != 0) { bad = 1; }
         if (bad) {
