@@ -10449,9 +10449,8 @@ HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq
                     : size == 0 ? "size: is 0" : NULL;
     uint64_t first = (uint64_t)(uintptr_t)ptr;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_device_check(device, bad);
+    HCQI_PASS(hcqi_device_enter(device));
+    hcq_result r = hcqi_device_check(device, bad);
     if (r == HCQ_OK && device->backend->import == NULL) {
         r = hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
     }
@@ -10733,8 +10732,7 @@ static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queu
                                     const hcqi_eager *e, hcq_point *done) {
     hcqi_submit s;
     hcq_submission sub;
-    hcq_result r = hcqi_device_enter(dev);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_enter(dev));
     memset(&sub, 0, sizeof sub);
     sub.queues = &q;
     sub.queue_count = 1;
@@ -10745,7 +10743,7 @@ static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queu
         s.eager[0] = dev;
         s.eager[1] = other != dev ? other : NULL;
     }
-    r = hcqi_submit_run(&s);
+    hcq_result r = hcqi_submit_run(&s);
     if (s.number != 0) { *done = hcq_at(hcqi_signal_handle(dev->exact), s.number); }
     if (r == HCQ_TIMEOUT && !e->silent) { hcqi_timeout_tell(dev, e->what, q->label); }
     return hcqi_leave_with(r);
@@ -10758,12 +10756,11 @@ static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer s
                                    const hcqi_eager *e, hcq_point *done) {
     hcq_queue *q;
     int kept = dst.device == src.device && !e->unordered;
-    hcq_result r = hcqi_eager_queue_take(dev, HCQ_COPY, kept, &q);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_eager_queue_take(dev, HCQ_COPY, kept, &q));
     int32_t index = q->count != 0 ? (int32_t)hcq_queue_update_copy(q, 0, &dst, &src, size)
                                   : hcq_queue_copy(q, dst, src, size);
     hcq_device *other = dev == dst.device ? src.device : dst.device;
-    r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, other, q, e, done);
+    hcq_result r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, other, q, e, done);
     hcqi_eager_queue_give(q, kept && r == HCQ_OK);
     return r;
 }
@@ -11066,8 +11063,7 @@ static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end
     }
     hcq_device *to = t.end[0].buffer.device, *from = t.end[1].buffer.device;
     t.size = size;
-    hcq_result r = hcqi_transfer_check(&t, flags);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_transfer_check(&t, flags));
     if (to == NULL && from == NULL) {
         memmove(dst.host, src.host, (size_t)size);
         return HCQ_OK;
@@ -11076,7 +11072,7 @@ static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end
     t.e.unordered = flags != 0;
     t.e.silent = host < 0;
     if (t.e.silent) { t.e.deadline = hcqi_deadline(timeout_ns); }
-    r = hcqi_transfer_route(&t);
+    hcq_result r = hcqi_transfer_route(&t);
     if (to != NULL) { hcqi_unpin(to); }
     if (from != NULL) { hcqi_unpin(from); }
     return r;
