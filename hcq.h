@@ -14074,20 +14074,54 @@ static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
 
 /* ---- as text ---- */
 
-/* In quotes in DOT, which wants some letters marked. */
-static void hcqi_print_name(hcqi_text *t, const char *name, int dot) {
-    for (; *name != 0; name++) {
-        hcqi_print(t, dot && (*name == '"' || *name == '\\') ? "\\%c" : "%c", *name);
+typedef enum hcqi_quotes { HCQI_PLAIN, HCQI_DOT, HCQI_JSON } hcqi_quotes;
+
+#define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
+
+/* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
+   length of a label, too long for its value, a surrogate or above U+10FFFF. */
+static uint32_t hcqi_utf8(const char *text) {
+    const unsigned char *c = HCQI_CAST(const unsigned char *, (const void *)text);
+    uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    if (n == 1) { return 1; }
+    if (c[0] < 0xc2 || c[0] > 0xf4) { return 0; }
+    for (uint32_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80) { return 0; } /* the text's end, too */
     }
+    int wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+                (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
+    return wrong ? 0 : n;
 }
 
-static void hcqi_print_list(hcqi_text *t, const hcqi_list *l, int dot) {
-    hcqi_print_name(t, l->dev->label, dot);
-    hcqi_print(t, "%s", l->copies ? "-copy" : "");
+/* A name as plain text, within the quotes of DOT, or as a JSON string, which may stand in a
+   page, too; what is too long is cut off. */
+static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *name, hcqi_quotes quotes) {
+    const char *marked = quotes == HCQI_JSON ? "\"\\<>&'" : quotes == HCQI_DOT ? "\"\\" : "";
+    char *to = out;
+    if (quotes == HCQI_JSON) { *to++ = '"'; }
+    for (uint32_t n; *name != 0 && to < out + HCQI_NAME_BYTES - 8; name += n == 0 ? 1 : n) {
+        n = hcqi_utf8(name);
+        int odd = n == 0 || (n == 1 && (*name < ' ' || *name == 127));
+        int mark = n == 1 && strchr(marked, *name) != NULL;
+        if (quotes == HCQI_JSON && (odd || mark)) {
+            to += snprintf(to, 7, "\\u%04x", n == 0 ? 0xfffdu : (unsigned)*name);
+        } else if (odd) {
+            *to++ = '?';
+        } else {
+            if (mark) { *to++ = '\\'; }
+            memcpy(to, name, n);
+            to += n;
+        }
+    }
+    if (quotes == HCQI_JSON) { *to++ = '"'; }
+    *to = 0;
+    return out;
 }
 
 /* An item: a line, or a node of DOT. */
-static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int dot) {
+static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, hcqi_quotes quotes) {
+    char name[HCQI_NAME_BYTES];
+    int dot = quotes == HCQI_DOT;
     const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_item *item = &sched->items[n];
     if (dot) { hcqi_print(t, "    n%u [label=\"", n); }
@@ -14096,39 +14130,37 @@ static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int do
         hcqi_print(t, "SYNC (%u waiting)", item->waiters);
     } else if (item->kind == HCQI_ITEM_WAIT) {
         const hcqi_item *sync = &sched->items[item->sync];
-        hcqi_print(t, "WAIT ");
-        hcqi_print_list(t, &sched->lists[sync->list], dot);
-        hcqi_print(t, " %u", sync->order);
+        const hcqi_list *l = &sched->lists[sync->list];
+        hcqi_print(t, "WAIT %s%s %u", hcqi_name_text(name, l->dev->label, quotes),
+                   l->copies ? "-copy" : "", sync->order);
     } else {
         static const char *const halves[] = { "", " to staging", " from staging" };
         const hcqi_call *c = &q->graph->plan.calls[item->call];
         const hcq_packet *p = &q->packets[c->command];
-        const char *kind = hcqi_kind_text(p->kind), *name = hcqi_packet_name(q, p);
-        int same = strcmp(kind, name) == 0;
-        hcqi_print(t, same ? "%s" : "%s ", kind);
-        hcqi_print_name(t, same ? "" : name, dot);
-        hcqi_print(t, "%s", halves[c->half]);
+        const char *kind = hcqi_kind_text(p->kind), *label = hcqi_packet_name(q, p);
+        int same = strcmp(kind, label) == 0;
+        hcqi_print(t, "%s%s%s%s", kind, same ? "" : " ",
+                   hcqi_name_text(name, same ? "" : label, quotes), halves[c->half]);
         if (!dot) { hcqi_print(t, "  [%u]", c->command); }
     }
     if (dot) { hcqi_print(t, item->kind == HCQI_ITEM_CALL ? "\"];" : "\", shape=ellipse];"); }
     hcqi_print(t, "\n");
 }
 
-static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, int dot) {
+static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, hcqi_quotes quotes) {
+    char name[HCQI_NAME_BYTES];
+    int dot = quotes == HCQI_DOT;
     const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_item *items = sched->items;
-    if (dot) {
-        hcqi_print(t, "digraph \"");
-        hcqi_print_name(t, q->label, dot);
-        hcqi_print(t, "\" {\n  node [shape=box];\n");
-    }
+    hcqi_name_text(name, q->label, quotes);
+    if (dot) { hcqi_print(t, "digraph \"%s\" {\n  node [shape=box];\n", name); }
     for (uint32_t k = 0; k < sched->list_count; k++) {
         const hcqi_list *l = &sched->lists[k];
         if (dot) { hcqi_print(t, "  subgraph cluster_%u {\n    label=\"", k); }
-        hcqi_print_list(t, l, dot);
-        hcqi_print(t, dot ? "\";\n" : "\n");
+        hcqi_print(t, dot ? "%s%s\";\n" : "%s%s\n", hcqi_name_text(name, l->dev->label, quotes),
+                   l->copies ? "-copy" : "");
         for (uint32_t n = l->first; n != HCQI_NONE; n = items[n].next) {
-            hcqi_print_item(t, q, n, dot);
+            hcqi_print_item(t, q, n, quotes);
             if (dot && n != l->last) { hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next); }
         }
         if (dot) { hcqi_print(t, "  }\n"); }
@@ -14140,7 +14172,8 @@ static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, int dot) {
     if (dot) { hcqi_print(t, "}\n"); }
 }
 
-static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size, int dot) {
+static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size,
+                                 hcqi_quotes quotes) {
     hcqi_text t;
     hcqi_text_begin(&t, text, size);
     if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
@@ -14150,18 +14183,18 @@ static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_
     if (bad != NULL) {
         hcqi_refuse(q->dev, q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID, "%s", bad);
     } else if (hcqi_schedule_build(q, flags) == HCQ_OK) {
-        hcqi_print_schedule(&t, q, dot);
+        hcqi_print_schedule(&t, q, quotes);
     }
     hcqi_leave();
     return t.length;
 }
 
 HCQI_DEF size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
-    return hcqi_schedule_text(graph, flags, text, size, 0);
+    return hcqi_schedule_text(graph, flags, text, size, HCQI_PLAIN);
 }
 
 HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
-    return hcqi_schedule_text(graph, flags, text, size, 1);
+    return hcqi_schedule_text(graph, flags, text, size, HCQI_DOT);
 }
 
 /* ---- stepping ---- */
@@ -14304,8 +14337,6 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
    a file. All numbers are made from integers: what "%f" prints depends on the
    program's locale. */
 
-#define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
-
 typedef struct hcqi_span {             /* a command that ran */
     hcq_profile_event event;
     hcqi_site launch, lane;            /* where flows find it */
@@ -14348,43 +14379,6 @@ static const char *hcqi_parts(char out[32], uint64_t value, uint64_t unit) {
     return out;
 }
 
-/* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
-   length of a label, too long for its value, a surrogate or above U+10FFFF. */
-static uint32_t hcqi_utf8(const char *text) {
-    const unsigned char *c = HCQI_CAST(const unsigned char *, (const void *)text);
-    uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
-    if (n == 1) { return 1; }
-    if (c[0] < 0xc2 || c[0] > 0xf4) { return 0; }
-    for (uint32_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) { return 0; } /* the text's end, too */
-    }
-    int wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-                (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
-    return wrong ? 0 : n;
-}
-
-/* A label as plain text, or as a JSON string, which may stand in a page, too. */
-static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *label, int json) {
-    char *to = out;
-    if (json) { *to++ = '"'; }
-    while (*label != 0) {
-        uint32_t n = hcqi_utf8(label);
-        int odd = n == 0 || (n == 1 && (*label < ' ' || *label == 127));
-        if (!odd && !(json && strchr("\"\\<>&'", *label) != NULL)) {
-            memcpy(to, label, n);
-            to += n;
-        } else if (json) {
-            to += snprintf(to, 7, "\\u%04x", n == 0 ? 0xfffdu : (unsigned)*label);
-        } else {
-            *to++ = '?';
-        }
-        label += n == 0 ? 1 : n;
-    }
-    if (json) { *to++ = '"'; }
-    *to = 0;
-    return out;
-}
-
 static int hcqi_track_is_host(const hcqi_track *t) { return t->lane == t->dev->lane_count; }
 
 /* ---- trace ---- */
@@ -14404,7 +14398,7 @@ static void hcqi_trace_track(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     char device[HCQI_NAME_BYTES];
     hcqi_trace_begin(t, r, i == 0 ? "" : ",", "M", i);
     hcqi_print(t, "\"name\":\"process_name\",\"args\":{\"name\":%s}}",
-               hcqi_name_text(device, dev->label, 1));
+               hcqi_name_text(device, dev->label, HCQI_JSON));
     hcqi_trace_begin(t, r, ",", "M", i);
     hcqi_print(t, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}",
                host ? "host" : lane->kind == HCQ_COPY ? "copy" : "compute", host ? 0 : lane->index);
@@ -14420,7 +14414,8 @@ static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, const hcqi_span 
     hcqi_trace_begin(t, r, ",", "X", span->track);
     hcqi_print(t, "\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,\"args\":{\"queue\":%s,",
                hcqi_parts(begin, e->begin_ns - r->begin_ns, 1000), hcqi_parts(time, ns, 1000), kind,
-               hcqi_name_text(name, e->name, 1), hcqi_name_text(queue, e->queue, 1));
+               hcqi_name_text(name, e->name, HCQI_JSON),
+               hcqi_name_text(queue, e->queue, HCQI_JSON));
     hcqi_print(t, "\"submission\":%llu,\"command\":%u,\"kind\":\"%s\",\"bytes\":%llu",
                (unsigned long long)e->submission, e->command, kind, (unsigned long long)e->bytes);
     if (e->bytes != 0 && ns != 0) {
@@ -14501,7 +14496,7 @@ static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
         const hcqi_row *row = &r->rows[i];
         uint64_t share = all_ns == 0 ? 0 : (row->total_ns * 1000 + all_ns / 2) / all_ns;
         int blank = 32;
-        for (const char *c = hcqi_name_text(name, row->name, 0); *c != 0; c++) {
+        for (const char *c = hcqi_name_text(name, row->name, HCQI_PLAIN); *c != 0; c++) {
             blank -= (*c & 0xc0) != 0x80;
         }
         hcqi_print(t, "%s%*s%10u", name, blank, "", row->calls);
@@ -14521,7 +14516,7 @@ static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
         const hcqi_track *track = &r->tracks[i];
         if (!hcqi_track_is_host(track)) { continue; }
         hcqi_print(t, " %llu on %s in %s ms,", (unsigned long long)track->syncs,
-                   hcqi_name_text(name, track->dev->label, 0),
+                   hcqi_name_text(name, track->dev->label, HCQI_PLAIN),
                    hcqi_parts(number, track->sync_ns, 1000000));
     }
     hcqi_print(t, "%s events lost: %llu, clocks: +-%llu ns\n", r->syncs == 0 ? " 0," : "",
