@@ -5458,9 +5458,7 @@ typedef struct hcqi_bells {
     uint32_t asleep_count;
 } hcqi_bells;
 
-/* Is there one to ring? */
-static int hcqi_bells_take(hcqi_bells *bells) {
-    if ((hcqi_core.dirty | hcqi_core.kicks) == 0 && hcqi_core.awake == NULL) { return 0; }
+static void hcqi_bells_take(hcqi_bells *bells) {
     bells->dirty = hcqi_core.dirty;
     bells->kicks = hcqi_core.kicks;
     bells->asleep_count = 0;
@@ -5474,7 +5472,6 @@ static int hcqi_bells_take(hcqi_bells *bells) {
         bells->asleep[bells->asleep_count++] = &hcqi_core.awake->awake;
         hcqi_core.awake = hcqi_core.awake->next;
     }
-    return 1;
 }
 
 /* The threads may be awake already, and their words gone: only the address counts. */
@@ -5497,9 +5494,9 @@ static int hcqi_unbuilt_next(void);
    still in the caches. */
 static void hcqi_leave_briefly(void) {
     hcqi_bells bells;
-    int rings = hcqi_bells_take(&bells);
+    hcqi_bells_take(&bells);
     hcqi_unlock();
-    if (rings) { hcqi_bells_ring(&bells); }
+    hcqi_bells_ring(&bells);
     hcqi_enter();
     hcqi_reap_all();
 }
@@ -5508,18 +5505,21 @@ static void hcqi_leave_briefly(void) {
    lock, and only then rings doorbells, wakes, logs and notifies. */
 static void hcqi_leave(void) {
     hcqi_bells bells;
-    while (!hcqi_drain_some(256) || hcqi_unbuilt_next()) { hcqi_leave_briefly(); }
+    int rings = 0, idle = hcqi_core.ready_head == NULL && hcqi_core.noticed_head == NULL &&
+                          hcqi_core.unbuilt_head == NULL;
+    while (!idle && (!hcqi_drain_some(256) || hcqi_unbuilt_next())) { hcqi_leave_briefly(); }
     while (hcqi_core.recheck) {
         hcqi_core.recheck = 0;
         hcqi_reap_all();
         hcqi_drain();
     }
-    int rings = hcqi_bells_take(&bells);
-    while (hcqi_core.awake != NULL) {  /* seldom: more than one takes along */
-        hcqi_unlock();
-        hcqi_bells_ring(&bells);
-        hcqi_enter();
-        rings = hcqi_bells_take(&bells);
+    for (; (hcqi_core.dirty | hcqi_core.kicks) != 0 || hcqi_core.awake != NULL; rings = 1) {
+        if (rings) {                   /* seldom: more than one takes along */
+            hcqi_unlock();
+            hcqi_bells_ring(&bells);
+            hcqi_enter();
+        }
+        hcqi_bells_take(&bells);
     }
     uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
     uint32_t messages = hcqi_core.message_count;

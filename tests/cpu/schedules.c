@@ -107,19 +107,19 @@ static void wake_lost(void) { together(nap, wake, NULL); }
 /* ---- the core's lock and event --------------------------------------------- */
 
 static void locked_add(void) {
-    hcqi_mutex_lock(&hcqi_core.lock);
+    hcqi_word_lock(&hcqi_core.lock);
     t.data++;
-    hcqi_mutex_unlock(&hcqi_core.lock);
+    hcqi_word_unlock(&hcqi_core.lock);
 }
 
 static void mutex(void) {
     together(locked_add, locked_add, NULL);
-    CHECK(t.data == 2 && hcqi_core.lock.word == 0);
+    CHECK(t.data == 2 && hcqi_core.lock == 0);
 }
 
 static void mutex_three(void) {
     together(locked_add, locked_add, locked_add);
-    CHECK(t.data == 3 && hcqi_core.lock.word == 0);
+    CHECK(t.data == 3 && hcqi_core.lock == 0);
 }
 
 static void event_wait(void) {
@@ -187,11 +187,13 @@ static void kernel(const void *args, const hcq_block *block) {
 
 static void cpu_open(uint32_t workers, uint64_t spin_ns, uint32_t lanes) {
     struct hcq_cpu_desc own = { .workers = workers };
-    hcq_device_desc desc = { .cpu = &own, .spin_ns = spin_ns, .compute_lanes = 2 };
+    struct hcq_device_test forced = { 0 };
+    hcq_device_desc desc = { .cpu = &own, .spin_ns = spin_ns, .compute_lanes = 2, .test = &forced };
     hcq_backend_caps caps;
     void *self;
     t.around.hooks.alloc_fn = schedule_alloc;
     t.around.hooks.free_fn = schedule_free;
+    desc.memory = t.around.hooks;
     CHECK(hcqi_cpu_open(NULL, &t.around, 0, &desc, &caps, &self) == HCQ_OK);
     cpu = (hcqi_cpu_device *)self;
     t.code.fn = kernel;
