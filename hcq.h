@@ -8330,62 +8330,52 @@ static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_devi
                                              "see it", q->keys[place] / 2u, dev->label);
 }
 
-/* Does what is brought as an end of a copy meet the other end? */
+/* Does what is brought as an end of a copy meet the other end? If that is brought, too, the
+   later of the two says so. */
 static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
                            const hcq_submission *sub, const hcqi_operand *op) {
     uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
     const hcqi_patch *brings = hcqi_patch_find(q, i, hcqi_name_at(q, i, name));
     hcqi_operand other = { q->names[q->metas[i].name_first + name], NULL,
                            hcqi_name_address(q, i, name), 0 };
-    if (brings != NULL && hcqi_value_find(q, dev, sub, brings->number, &other) != HCQ_OK) {
-        return 0;                      /* which was said */
-    }
+    if (brings > patch) { return 0; }
+    if (brings != NULL) { (void)hcqi_value_find(q, dev, sub, brings->number, &other); }
     return op->a == other.a && hcqi_ranges_overlap(op->address, other.address,
                                                    q->packets[i].u.copy.size);
 }
 
-/* A buffer for a part of a command. */
-static hcq_result hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
-                                   const hcq_submission *sub, uint64_t *values) {
+/* A buffer for a part of a command: what is wrong with it, or NULL; or *r is not HCQ_OK. */
+static const char *hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                                    const hcq_submission *sub, uint64_t *values, hcq_result *r) {
     hcqi_operand op;
     const hcq_packet *p = &q->packets[patch->command];
     int copy = p->kind == HCQ_COMMAND_COPY, fill = p->kind == HCQ_COMMAND_FILL;
-    HCQI_PASS(hcqi_value_see(q, dev, dev, sub, patch->value, values, &op));
-    if (p->kind == HCQ_COMMAND_EXEC) { return HCQ_OK; }
-    const char *bad = op.reach < p->u.copy.size ? "has fewer bytes than were recorded"
-                      : fill && op.address % p->value_size != 0 ? "is not a multiple of value_size"
-                      : copy && hcqi_copy_meets(q, patch, dev, sub, &op)
-                          ? "overlaps the other end of the copy" : NULL;
-    return bad == NULL ? HCQ_OK : hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                                              "values: number %u, of queue '%s' command %u, %s",
-                                              patch->number, q->label, patch->command, bad);
+    *r = hcqi_value_see(q, dev, dev, sub, patch->value, values, &op);
+    if (*r != HCQ_OK || p->kind == HCQ_COMMAND_EXEC) { return NULL; }
+    if (op.reach < p->u.copy.size) { return "has fewer bytes than were recorded"; }
+    if (fill && op.address % p->value_size != 0) { return "is not a multiple of value_size"; }
+    return copy && hcqi_copy_meets(q, patch, dev, sub, &op) ? "overlaps the copy's other end"
+                                                            : NULL;
 }
 
-/* A number for a part of a command. */
-static hcq_result hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
-                                   const hcq_value *v, uint64_t *values) {
+/* A number for a part of a command: what is wrong with it, or NULL. */
+static const char *hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
+                                    const hcq_submission *sub, uint64_t *values) {
     const hcq_packet *p = &q->packets[patch->command];
-    uint64_t most = UINT64_MAX, step = 0;
-    const char *bad = v->buffer.device != NULL ? "is a buffer where a number goes" : NULL;
+    if (patch->number >= sub->value_count) { return "is missing"; }
+    const hcq_value *v = &sub->values[patch->number];
+    if (v->buffer.device != NULL) { return "is a buffer where a number goes"; }
     values[patch->value] = v->number;
     if (p->kind == HCQ_COMMAND_EXEC && patch->at < HCQI_IN_BLOCK) {
-        most = patch->extra;
+        return v->number <= patch->extra ? NULL : "is a grid beyond its maximum";
     } else if (p->kind == HCQ_COMMAND_EXEC) {
-        if (hcqi_placeholder_find(q, v->number) != NULL) { bad = hcqi_hides_text; }
-    } else if (patch->at == offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
-        most = p->u.copy.size;
-        step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+        return hcqi_placeholder_find(q, v->number) == NULL ? NULL : hcqi_hides_text;
+    } else if (patch->at != offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
+        return NULL;
     }
-    if (bad != NULL) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "values: number %u, of queue '%s', %s",
-                           patch->number, q->label, bad);
-    }
-    int fits = v->number <= most && (step == 0 || (v->number != 0 && v->number % step == 0));
-    return fits ? HCQ_OK : hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                                       "values: number %u, of queue '%s' command %u, is %llu, "
-                                       "from %llu to %llu", patch->number, q->label,
-                                       patch->command, (unsigned long long)v->number,
-                                       (unsigned long long)step, (unsigned long long)most);
+    uint64_t step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+    int fits = v->number != 0 && v->number <= p->u.copy.size && v->number % step == 0;
+    return fits ? NULL : "is a size of 0, beyond the recorded one or no multiple of value_size";
 }
 
 /* The list of what the submission brings for a queue's commands, if that is within what
@@ -8395,16 +8385,20 @@ static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hc
     for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
-        if (q->keys[patch->value] % 2 != 0) {
-            int known = values[patch->value] != 0 && patch->at >= HCQI_IN_BLOCK; /* an argument */
-            if (!known) { HCQI_PASS(hcqi_buffer_take(q, patch, dev, sub, values)); }
-        } else if (patch->number < sub->value_count) {
-            HCQI_PASS(hcqi_number_take(q, patch, &sub->values[patch->number], values));
-        } else {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "values: number %u, of queue '%s' command %u, is missing",
-                               patch->number, q->label, patch->command);
+        const char *bad = NULL;
+        hcq_result r = HCQ_OK;
+        if (q->keys[patch->value] % 2 == 0) {
+            bad = hcqi_number_take(q, patch, sub, values);
+        } else if (values[patch->value] == 0 || patch->at < HCQI_IN_BLOCK) { /* else it is known */
+            bad = hcqi_buffer_take(q, patch, dev, sub, values, &r);
         }
+        if (bad != NULL) {
+            r = hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                            "values: number %u, %llu, of queue '%s' command %u, %s", patch->number,
+                            (unsigned long long)values[patch->value], q->label, patch->command,
+                            bad);
+        }
+        if (r != HCQ_OK) { return r; }
     }
     return HCQ_OK;
 }
