@@ -1675,6 +1675,22 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
    raised after it. The core never hands over a wait before the batch that
    raises it, so native queues cannot deadlock even if all lanes share one.
 
+   Recipe: a table with what is not optional runs everything, if slowly; each
+   later step makes something faster. The suite of tests/conformance passes
+   after each: tests/mocks/mock.h is a whole backend for it to run on.
+   1. devices, open (what the device is goes to `caps`), lane_open, close.
+   2. alloc, dealloc; program_create, program_destroy.
+   3. submit reads the packets and hands them over, completed, wait and
+      counter_reset look after the counters. Host commands and waits for other
+      devices are the core's then, on a thread of its own (kick wakes that).
+   4. What failed: hcq_backend_job_fail before the counter is raised; what is
+      lost: hcq_backend_lost. What a log should say: hcq_backend_log.
+   5. give, if handing over is a call that may take long; caps.unlocked, if
+      those of 1 and 2 may, and encode.
+   6. encode, patch, encode_free: what is submitted again is there already.
+   7. can_wait, import, map, clock, watch, query, as far as the hardware has it.
+   hcq_registry_register makes it known, "NAME" in hcq_open opens it.
+
    Locks: every function but those marked UNLOCKED is called with the core's
    lock held, one at a time in the whole process. None may call a public hcq_
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
@@ -1866,7 +1882,7 @@ typedef struct hcq_backend {
     hcq_result (*exec_check)(void *self, void *code, const uint32_t block[3]);
     void (*statistics)(void *self, void *code, char *text, size_t size);
 
-    /* Versions, all optional together: encode once, patch packet `index` after
+    /* Versions, all optional together: encode once; patch packet `index` after
        the core changed it (never while the version runs), forget (once for
        each encode that left `encoded` not NULL). Without them submit reads the packets. */
     hcq_result (*encode)(void *self, hcq_recording *recording);
@@ -5563,6 +5579,10 @@ static void hcqi_native_end(hcq_device *dev) {
 #define hcqi_leave_refusing(...) hcqi_leave_with(hcqi_refuse(__VA_ARGS__))
 #define hcqi_refuse_alone(...) (hcqi_enter(), hcqi_leave_refusing(__VA_ARGS__))
 
+static hcq_result hcqi_null(const char *parameter) {
+    return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
+}
+
 /* Logs a heading and, line by line, what the points wait for, or where there are none the
    device's dump. Without the lock; `dev` stays. */
 static void hcqi_tell(hcq_device *dev, hcq_result result, const char *heading,
@@ -6180,6 +6200,12 @@ static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint6
 
 #define HCQI_ROOM(q, ptr, cap, need)                                               \
     ((need) <= (cap) || hcqi_record_room((q), (void *)&(ptr), &(cap), (need), sizeof *(ptr)))
+
+/* Does a backend get it in a batch? */
+static HCQI_UNUSED int hcqi_packet_is_work(const hcq_packet *p) {
+    return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
+           p->kind != HCQ_COMMAND_SIGNAL && p->kind != HCQ_COMMAND_HOST;
+}
 
 static int hcqi_packet_is_sync(const hcq_packet *p) {
     return p->kind >= HCQ_COMMAND_WAIT && p->kind <= HCQ_COMMAND_TIMESTAMP;
@@ -10026,7 +10052,7 @@ static const char *hcqi_point_bad(hcq_point point) {
 HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                              uint64_t timeout_ns) {
     if (count == 0) { return HCQ_OK; }
-    if (points == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "points: is NULL"); }
+    if (points == NULL) { return hcqi_null("points"); }
     hcqi_enter();
     for (uint32_t i = 0; i < count; i++) {
         const char *bad = hcqi_point_bad(points[i]);
@@ -11532,7 +11558,7 @@ HCQI_DEF void hcq_program_destroy(hcq_program *program) {
 }
 
 HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info) {
-    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    if (program == NULL) { return hcqi_null("program"); }
     if (info == NULL) {
         return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
     }
@@ -11554,7 +11580,7 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
                                               const hcq_buffer *buffers, uint32_t buffer_count,
                                               const uint64_t *values, uint32_t value_count,
                                               void *block, size_t block_size) {
-    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    if (program == NULL) { return hcqi_null("program"); }
     hcq_result r = hcqi_own_check(program->dev, "program");
     if (r != HCQ_OK) { return r; }
     uint32_t bytes = program->info.kernargs_size;
@@ -11625,7 +11651,7 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_
 
 HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
                                      hcq_dims grid, hcq_dims block, double *seconds) {
-    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    if (program == NULL) { return hcqi_null("program"); }
     hcq_device *dev = program->dev;
     HCQI_PASS(hcqi_pin(dev));
     hcq_result r = HCQ_ERROR_WOULD_BLOCK;

@@ -1712,11 +1712,6 @@ static void hcqi_cuda_statistics(void *self, void *code, char *text, size_t size
 /* ========================================================================== */
 /* ---- nodes of graphs ----------------------------------------------------- */
 
-static int hcqi_cuda_is_work(const hcq_packet *p) {
-    return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
-           p->kind != HCQ_COMMAND_SIGNAL && p->kind != HCQ_COMMAND_HOST;
-}
-
 /* Without hcq's own kernels some commands take several calls. */
 static int hcqi_cuda_fits_graph(const hcqi_cuda_device *d, const hcq_packet *p) {
     switch ((int)p->kind) {
@@ -2010,7 +2005,7 @@ static void hcqi_cuda_list_lay(const hcqi_cuda_device *d, hcqi_cuda_list *list) 
     list->shadow_bytes = 0;
     for (uint32_t i = 0; i < list->recording->count; i++) {
         const hcq_packet *p = &list->recording->packets[i];
-        uint32_t fits = hcqi_cuda_is_work(p) ? 1u + (uint32_t)hcqi_cuda_fits_graph(d, p) : 0;
+        uint32_t fits = hcqi_packet_is_work(p) ? 1u + (uint32_t)hcqi_cuda_fits_graph(d, p) : 0;
         int begins = fits != 0 && (fits != open || p->kind == HCQ_COMMAND_CUSTOM);
         open = fits;
         list->piece_count += (uint32_t)begins;
@@ -2076,7 +2071,7 @@ static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *re
         list->edge_first[i] = used;
         for (uint32_t k = recording->edge_first[i]; k < recording->edge_first[i + 1]; k++) {
             uint32_t before = recording->edges[k];
-            if (!hcqi_cuda_is_work(&recording->packets[before]) ||
+            if (!hcqi_packet_is_work(&recording->packets[before]) ||
                 list->commands[before].piece != list->commands[i].piece) {
                 continue;
             }
@@ -2135,7 +2130,7 @@ static hcq_result hcqi_cuda_patch(void *self, hcq_recording *recording, uint32_t
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cuda_list *list = HCQI_CAST(hcqi_cuda_list *, recording->encoded);
     const hcq_packet *p = &recording->packets[index];
-    if (list == NULL || !hcqi_cuda_is_work(p) || !hcqi_cuda_is_node(p)) { return HCQ_OK; }
+    if (list == NULL || !hcqi_packet_is_work(p) || !hcqi_cuda_is_node(p)) { return HCQ_OK; }
     hcqi_cuda_command *c = &list->commands[index];
     hcqi_cuda_piece *piece = &list->pieces[c->piece];
     if (!piece->is_graph || piece->stale) { return HCQ_OK; }
@@ -3501,14 +3496,9 @@ static hcqi_cuda_device *hcqi_cuda_from(hcq_device *device, hcq_result *why) {
     return HCQI_CAST(hcqi_cuda_device *, hcq_backend_enter(device, hcqi_cuda_backend(), why));
 }
 
-static hcq_result hcqi_cuda_null(const char *parameter) {
-    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
-    return HCQ_ERROR_INVALID;
-}
-
 HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
     hcq_result r;
-    if (info == NULL) { return hcqi_cuda_null("info"); }
+    if (info == NULL) { return hcqi_null("info"); }
     const hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     memset(info, 0, sizeof *info);
@@ -3529,7 +3519,7 @@ HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
 HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                   hcq_cuda_lane_info *info) {
     hcq_result r;
-    if (info == NULL) { return hcqi_cuda_null("info"); }
+    if (info == NULL) { return hcqi_null("info"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
@@ -3557,7 +3547,7 @@ HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_progra
     void *code = hcq_backend_code(program, &device);
     const hcqi_cuda_program *p = HCQI_CAST(const hcqi_cuda_program *, code);
     if (info == NULL || device == NULL) {
-        return hcqi_cuda_null(info != NULL ? "program" : "info");
+        return hcqi_null(info != NULL ? "program" : "info");
     }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
@@ -3623,7 +3613,7 @@ HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
     hcqi_cuda_lane *lane = NULL;
     hcq_lane_point at;
     hcq_result r;
-    if (event == NULL) { return hcqi_cuda_null("event"); }
+    if (event == NULL) { return hcqi_null("event"); }
     *event = NULL;
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
@@ -3652,7 +3642,7 @@ HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
 HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event) {
     hcqi_cuda_event *found = NULL;
     hcq_result r;
-    if (event == NULL) { return hcqi_cuda_null("event"); }
+    if (event == NULL) { return hcqi_null("event"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     hcqi_word_lock(&d->event_lock);
@@ -3672,9 +3662,9 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
 HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
                                           hcq_point *point) {
     hcq_result r;
-    if (point == NULL) { return hcqi_cuda_null("point"); }
+    if (point == NULL) { return hcqi_null("point"); }
     memset(point, 0, sizeof *point);
-    if (event == NULL) { return hcqi_cuda_null("event"); }
+    if (event == NULL) { return hcqi_null("event"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     if (hcqi_giving != 0) { return hcq_backend_leave(HCQ_ERROR_WOULD_BLOCK); } /* given too late */
@@ -3792,8 +3782,8 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     hcqi_cuda_nvrtc n;
     void *program = NULL;
     if (code != NULL) { memset(code, 0, sizeof *code); }
-    if (source == NULL || code == NULL) { return hcqi_cuda_null(code != NULL ? "source" : "code"); }
-    if (option_count != 0 && options == NULL) { return hcqi_cuda_null("options"); }
+    if (source == NULL || code == NULL) { return hcqi_null(code != NULL ? "source" : "code"); }
+    if (option_count != 0 && options == NULL) { return hcqi_null("options"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     (void)hcq_backend_leave(HCQ_OK);

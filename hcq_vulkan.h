@@ -3044,11 +3044,6 @@ static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_
 /* ========================================================================== */
 /* ---- encoding and patching ----------------------------------------------- */
 
-static int hcqi_vk_is_work(const hcq_packet *p) {
-    return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
-           p->kind != HCQ_COMMAND_SIGNAL && p->kind != HCQ_COMMAND_HOST;
-}
-
 /* What a list takes: in its own memory, and of descriptors. */
 typedef struct hcqi_vk_room {
     uint32_t segments, stamps;
@@ -3089,7 +3084,7 @@ static void hcqi_vk_lay(const hcq_recording *recording, hcqi_vk_list *list, hcqi
     memset(&no_segment, 0, sizeof no_segment);
     for (uint32_t i = 0; i < recording->count; i++) {
         const hcq_packet *p = &recording->packets[i];
-        if (!hcqi_vk_is_work(p)) {
+        if (!hcqi_packet_is_work(p)) {
             seg = NULL;
             continue;
         }
@@ -3290,7 +3285,7 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
     hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, recording->encoded);
     const hcq_packet *p = &recording->packets[index];
     uint64_t key[3];
-    if (!hcqi_vk_is_work(p)) { return HCQ_OK; }
+    if (!hcqi_packet_is_work(p)) { return HCQ_OK; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, index);
     hcqi_vk_command *c = &list->commands[index];
     hcqi_vk_key(p, key);
@@ -4969,11 +4964,6 @@ static const hcq_backend *hcqi_vk_backend(void) {
 /* ========================================================================== */
 /* ---- for engines --------------------------------------------------------- */
 
-static hcq_result hcqi_vk_null(const char *parameter) {
-    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
-    return HCQ_ERROR_INVALID;
-}
-
 /* The device of a call, with the core's lock; NULL: `why`. */
 static hcqi_vk_device *hcqi_vk_from(hcq_device *device, hcq_result *why) {
     return HCQI_CAST(hcqi_vk_device *, hcq_backend_enter(device, hcqi_vk_backend(), why));
@@ -4981,7 +4971,7 @@ static hcqi_vk_device *hcqi_vk_from(hcq_device *device, hcq_result *why) {
 
 HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info) {
     hcq_result r;
-    if (info == NULL) { return hcqi_vk_null("info"); }
+    if (info == NULL) { return hcqi_null("info"); }
     const hcqi_vk_device *d = hcqi_vk_from(device, &r);
     if (d == NULL) { return r; }
     memset(info, 0, sizeof *info);
@@ -4997,7 +4987,7 @@ HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *inf
 HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                     hcq_vulkan_lane_info *info) {
     hcq_result r;
-    if (info == NULL) { return hcqi_vk_null("info"); }
+    if (info == NULL) { return hcqi_null("info"); }
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
     if (d == NULL) { return r; }
     uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
@@ -5020,7 +5010,7 @@ HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uin
 HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset) {
     hcq_result r;
     if (handle == NULL || offset == NULL) {
-        return hcqi_vk_null(handle != NULL ? "offset" : "handle");
+        return hcqi_null(handle != NULL ? "offset" : "handle");
     }
     *handle = VK_NULL_HANDLE;
     *offset = 0;
@@ -5036,7 +5026,7 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
     hcq_lane_point found;
     hcq_result r;
     if (semaphore == NULL || value == NULL) {
-        return hcqi_vk_null(semaphore != NULL ? "value" : "semaphore");
+        return hcqi_null(semaphore != NULL ? "value" : "semaphore");
     }
     *semaphore = VK_NULL_HANDLE;
     *value = 0;
@@ -5099,9 +5089,9 @@ static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, ui
 HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
                                             uint64_t value, hcq_point *point) {
     hcq_result r;
-    if (point == NULL) { return hcqi_vk_null("point"); }
+    if (point == NULL) { return hcqi_null("point"); }
     memset(point, 0, sizeof *point);
-    if (semaphore == VK_NULL_HANDLE) { return hcqi_vk_null("semaphore"); }
+    if (semaphore == VK_NULL_HANDLE) { return hcqi_null("semaphore"); }
     if (value > (uint64_t)INT64_MAX) {
         hcq_backend_log(NULL, HCQ_ERROR_INVALID, "value: above INT64_MAX");
         return HCQ_ERROR_INVALID;
@@ -5113,7 +5103,7 @@ HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore sema
 HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size) {
     size_t needed = 0;
     hcq_result r;
-    if (size == NULL) { return hcqi_vk_null("size"); }
+    if (size == NULL) { return hcqi_null("size"); }
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
     if (d == NULL) { return r; }
     VkResult got = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, NULL);
