@@ -5702,6 +5702,7 @@ static uint64_t hcqi_clock_now(hcq_device *dev) {
 
 /* The backend may have encoded what the packet was. */
 static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
+    if (v->generation == 0) { return HCQ_OK; } /* or will, with what it is now */
     v->dev->packets_patched++;
     if (v->dev->backend->patch == NULL || (v->packets[at].flags & HCQI_FAR)) { return HCQ_OK; }
     return v->dev->backend->patch(v->dev->self, &v->recording, at);
@@ -7950,76 +7951,6 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
     return r;
 }
 
-/* Memory for what the queue has now, the commands in it, and encoded. */
-static hcq_result hcqi_version_make(hcqi_version *v, uint64_t state) {
-    const hcq_queue *q = v->queue;
-    char label[sizeof q->label];
-    HCQI_PASS(hcqi_version_storage(v));
-    if (hcqi_queue_state(q) != state) { return HCQ_NOT_READY; }
-    const hcqi_slice *slice = hcqi_version_slice(v);
-    int copies = slice != NULL ? slice->lane >= v->dev->caps.compute_lanes
-                               : q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0;
-    v->value_count = q->value_count;
-    v->patch_count = slice == NULL ? q->patch_count : 0;
-    for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
-    HCQI_PASS(hcqi_version_copy(v, state));
-    hcqi_copy_label(label, q->label);
-    v->recording.packets = v->packets;
-    v->recording.count = v->count;
-    v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
-    v->recording.label = label;        /* the queue may get another one meanwhile */
-    int apart = v->dev->backend->encode != NULL || v->count > HCQI_SETTLE;
-    if (apart) { hcqi_native_begin(v->dev); }
-    hcq_result r = hcqi_version_encode(v);
-    if (apart) { hcqi_native_end(v->dev); }
-    v->recording.label = q->label;
-    return r;
-}
-
-/* Encodes the whole recording, or its slice of the graph, anew. Lets go of the lock: as a
-   version in use, of an unknown state, it is nobody else's meanwhile, and it stays.
-   HCQ_NOT_READY: the queue was changed, which only who does not record it can see. */
-static hcq_result hcqi_version_build(hcqi_version *v) {
-    hcq_queue *q = v->queue;
-    uint64_t generation = q->generation, updates = q->updates;
-    hcqi_version_drop_packets(v);
-    v->generation = 0;
-    v->foreign = 0;
-    v->has_values = 0;
-    v->named_frees = 0;
-    v->marks = 0;
-    v->plain = 0;
-    v->profiled = hcqi_profile_on(v->dev);
-    v->uses++;
-    q->pending++;
-    hcq_result r = hcqi_version_make(v, hcqi_queue_state(q));
-    v->uses--;
-    hcqi_core.changed = 1;             /* who waits for a version looks again */
-    if (q->short_head != NULL) { hcqi_queue_feed(q); }
-    if (r == HCQ_OK) {
-        v->generation = generation;
-        v->applied = updates;
-        v->plain = q->graph == NULL && v->value_count == 0 && !v->profiled &&
-                   v->segment_count == 1 && v->wait_count + v->signal_count == 0 &&
-                   !hcqi_queue_is_read(q, v->dev);
-        v->dev->packets_copied += v->count;
-    }
-    hcqi_queue_done(q);
-    return r;
-}
-
-/* Has it the commands and timestamps that it should have? */
-static int hcqi_version_is_built(const hcqi_version *v) {
-    return v->generation == v->queue->generation && v->profiled == hcqi_profile_on(v->dev);
-}
-
-static hcq_result hcqi_version_prepare(hcqi_version *v) {
-    const hcq_queue *q = v->queue;
-    v->recording.bound = q->graph != NULL ? q->bound != NULL || v->dev->caps.edges
-                                          : q->bound == v->dev;
-    return hcqi_version_is_built(v) ? HCQ_OK : hcqi_version_build(v);
-}
-
 /* Writes a value into packet `at`, which is of the patch's command; gives the packet that
    has it. */
 static uint32_t hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patch *patch,
@@ -8055,6 +7986,78 @@ static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) 
     return HCQ_OK;
 }
 
+/* Memory for what the queue has now, the commands in it with their values, and encoded. */
+static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uint64_t state) {
+    const hcq_queue *q = v->queue;
+    char label[sizeof q->label];
+    HCQI_PASS(hcqi_version_storage(v));
+    if (hcqi_queue_state(q) != state) { return HCQ_NOT_READY; }
+    const hcqi_slice *slice = hcqi_version_slice(v);
+    int copies = slice != NULL ? slice->lane >= v->dev->caps.compute_lanes
+                               : q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0;
+    v->value_count = q->value_count;
+    v->patch_count = slice == NULL ? q->patch_count : 0;
+    for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
+    HCQI_PASS(hcqi_version_copy(v, state));
+    if (values != NULL) { HCQI_PASS(hcqi_version_fill_in(v, values)); }
+    hcqi_copy_label(label, q->label);
+    v->recording.packets = v->packets;
+    v->recording.count = v->count;
+    v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
+    v->recording.label = label;        /* the queue may get another one meanwhile */
+    int apart = v->dev->backend->encode != NULL || v->count > HCQI_SETTLE;
+    if (apart) { hcqi_native_begin(v->dev); }
+    hcq_result r = hcqi_version_encode(v);
+    if (apart) { hcqi_native_end(v->dev); }
+    v->recording.label = q->label;
+    return r;
+}
+
+/* Encodes the whole recording, or its slice of the graph, anew, with these values; NULL: they
+   come later. Lets go of the lock: as a
+   version in use, of an unknown state, it is nobody else's meanwhile, and it stays.
+   HCQ_NOT_READY: the queue was changed, which only who does not record it can see. */
+static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
+    hcq_queue *q = v->queue;
+    uint64_t generation = q->generation, updates = q->updates;
+    hcqi_version_drop_packets(v);
+    v->generation = 0;
+    v->foreign = 0;
+    v->has_values = 0;
+    v->named_frees = 0;
+    v->marks = 0;
+    v->plain = 0;
+    v->profiled = hcqi_profile_on(v->dev);
+    v->uses++;
+    q->pending++;
+    hcq_result r = hcqi_version_make(v, values, hcqi_queue_state(q));
+    v->uses--;
+    hcqi_core.changed = 1;             /* who waits for a version looks again */
+    if (q->short_head != NULL) { hcqi_queue_feed(q); }
+    if (r == HCQ_OK) {
+        v->generation = generation;
+        v->applied = updates;
+        v->plain = q->graph == NULL && v->value_count == 0 && !v->profiled &&
+                   v->segment_count == 1 && v->wait_count + v->signal_count == 0 &&
+                   !hcqi_queue_is_read(q, v->dev);
+        v->dev->packets_copied += v->count;
+    }
+    hcqi_queue_done(q);
+    return r;
+}
+
+/* Has it the commands and timestamps that it should have? */
+static int hcqi_version_is_built(const hcqi_version *v) {
+    return v->generation == v->queue->generation && v->profiled == hcqi_profile_on(v->dev);
+}
+
+static hcq_result hcqi_version_prepare(hcqi_version *v, const uint64_t *values) {
+    const hcq_queue *q = v->queue;
+    v->recording.bound = q->graph != NULL ? q->bound != NULL || v->dev->caps.edges
+                                          : q->bound == v->dev;
+    return hcqi_version_is_built(v) ? HCQ_OK : hcqi_version_build(v, values);
+}
+
 /* Makes the packet of a call, if the version has one, what the recording says now, and
    writes its values over it. HCQ_NOT_READY: it has to be built anew. */
 static hcq_result hcqi_version_update(hcqi_version *v, uint32_t call, const uint64_t *values) {
@@ -8080,7 +8083,7 @@ static hcq_result hcqi_version_update(hcqi_version *v, uint32_t call, const uint
 }
 
 /* Writes the values, NULL: they come later, and what was updated since the version was
-   last current. */
+   last current. HCQ_NOT_READY: it has to be built anew. */
 static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values) {
     const hcq_queue *q = v->queue;
     const hcqi_meta *m = q->metas;
@@ -8092,10 +8095,6 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
         uint32_t call = firsts == NULL ? i - 1 : firsts[i - 1];
         uint32_t end = firsts == NULL ? i : firsts[i];
         for (; r == HCQ_OK && call < end; call++) { r = hcqi_version_update(v, call, values); }
-    }
-    if (r == HCQ_NOT_READY) {
-        r = hcqi_version_build(v);
-        if (r == HCQ_OK && values != NULL) { r = hcqi_version_fill_in(v, values); }
     }
     v->applied = q->updates;
     if (r != HCQ_OK) { v->generation = 0; }
@@ -8238,7 +8237,7 @@ static int hcqi_unbuilt_next(void) {
     hcq_job *job = v->claim;
     int ends = hcqi_job_failure(job) != HCQ_OK || v->dev->lost != HCQ_OK;
     builds = 1;
-    hcq_result r = ends ? HCQ_OK : hcqi_version_prepare(v);
+    hcq_result r = ends ? HCQ_OK : hcqi_version_prepare(v, job->values);
     builds = 0;
     int moves = job->version->uses > job->version->stuck;
     v->claim = NULL;
@@ -8253,7 +8252,13 @@ static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     int now = 0, moves = 0;
     hcq_result r = hcqi_version_find(shape, job->values, &now, &moves, &v);
-    if (r == HCQ_OK && now && !hcqi_version_is_built(v)) {
+    int built = r == HCQ_OK && (!now || hcqi_version_is_built(v));
+    if (built) {
+        r = now ? hcqi_version_catch_up(v, job->values) : hcqi_version_fill_in(v, job->values);
+        built = r != HCQ_NOT_READY;
+        r = built ? r : HCQ_OK;
+    }
+    if (r == HCQ_OK && !built) {
         job->line = HCQI_LINE_UNBUILT;
         v->claim = job;
         v->uses++;
@@ -8262,9 +8267,6 @@ static int hcqi_job_take(hcq_job *job) {
                                          : &hcqi_core.unbuilt_head) = v;
         hcqi_core.unbuilt_tail = v;
         return 0;
-    }
-    if (r == HCQ_OK) {
-        r = now ? hcqi_version_catch_up(v, job->values) : hcqi_version_fill_in(v, job->values);
     }
     if (r != HCQ_OK) {
         hcqi_job_refuse(job, r, moves);
@@ -8530,11 +8532,12 @@ static hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out, uint64_t
     if (v == NULL) { v = hcqi_version_new(q, a->dev, a->slice); }
     if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     int taken = v->uses != 0 && !c.current;
-    if (!taken && !c.current) { r = hcqi_version_prepare(v); }
+    if (!taken && !c.current) { r = hcqi_version_prepare(v, a->values); }
     if (r != HCQ_OK) { return r; }
     int behind = a->behind != NULL && a->behind->held_head != NULL;
     int keeps = a->keeps && (a->waits || v->wait_count != 0 || taken || behind);
     if (!taken && !c.current) { r = hcqi_version_catch_up(v, keeps ? NULL : a->values); }
+    if (r == HCQ_NOT_READY) { r = hcqi_version_prepare(v, a->values); }
     *kept = keeps && r == HCQ_OK ? hcqi_values_keep(v, a->values) : NULL;
     if (r == HCQ_OK && keeps && *kept == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     if (r != HCQ_OK) { return r; }
@@ -9289,7 +9292,7 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
                     v->recording.encoded == NULL; /* it ran before */
         v->recording.bound = 1;
         if (v->generation != q->generation || plain) {
-            r = hcqi_version_build(v);
+            r = hcqi_version_build(v, NULL);
             next = q->versions;        /* others had the lock */
             continue;
         }
@@ -15052,7 +15055,7 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
         device->profile = p;
         hcqi_reap_device(device);      /* what is over lets go of its version */
         hcqi_version *v;               /* else at submit, which is to take no memory: */
-        while ((v = hcqi_profile_next(device)) != NULL && hcqi_version_build(v) >= 0) { }
+        while ((v = hcqi_profile_next(device)) != NULL && hcqi_version_build(v, NULL) >= 0) { }
     } else if (r == HCQ_OK) {
         r = hcqi_oom(device, "profile");
     }

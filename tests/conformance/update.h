@@ -207,6 +207,11 @@ static void version_with_least_work_is_taken(TEST_ARGS) {
     hcq_buffer out = make_words(T.dev, LEAST_WORDS);
     hcq_program *put = make_put(T.dev);
     const uint64_t one = 1, two = 2;
+    const uint64_t patched = test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED);
+    least_record(q, put, out);
+    CHECK_OK(submit_variables(q, &one, 1, NULL)); /* what is new has its value at once */
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED), patched);
     least_record(q, put, out);
     CHECK_OK(hcq_queue_bind(q, T.dev)); /* makes two */
     for (int anew = 0; anew < 2; anew++) { /* versions get old by updates; by recording anew */
