@@ -755,13 +755,16 @@ HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const
     if (count == 0) { return NULL; } /* and `p` may be NULL */
     const hcq_packet *end = p + count;
     hcq_block block;
+    uint8_t *to = HCQI_CAST(uint8_t *, HCQI_CAST(void *, &block));
     block.id = hcq_dim(0, 0, 0);
     block.grid = hcq_dim(1, 1, 1);
     for (; p < end; p++) {
         if (HCQI_CPU_LIKELY(hcqi_cpu_one_block(p))) {
             const hcqi_cpu_code *code = HCQI_CAST(const hcqi_cpu_code *, p->u.exec.code);
             HCQI_CPU_PREFETCH((const void *)((uintptr_t)p + HCQI_CPU_AHEAD));
-            memcpy(&block.block, p->u.exec.block, sizeof block.block);
+            const void *from = p;      /* 16 bytes: with what pads it that is one store */
+            memcpy(to + offsetof(hcq_block, block),
+                   HCQI_CAST(const uint8_t *, from) + offsetof(hcq_packet, u.exec.block), 16);
             block.user = code->user;
             code->fn(HCQ_PTR(const void, p->u.exec.args), &block);
         } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
