@@ -23,6 +23,7 @@ enum {
     EDGES = 32,                        /* that the graph states */
     VARIABLES = 8,
     THREADS_OF_BLOCK = 64,
+    GRIDS = 64,                        /* of 0, 1, 2 ... blocks, that kernels read */
     COPY_LANE_BYTES = 16384            /* smaller copies stay on the compute lane */
 };
 
@@ -81,6 +82,7 @@ typedef struct call {
     uint32_t device;                   /* where it must run */
     uint32_t from;                     /* 1 + where a copy begins that goes over a bridge */
     uint32_t shape, grid;              /* of a kernel */
+    int indirect;                      /* which reads its grid */
     union {
         struct { span dst, a, b; };    /* copy: a is the source */
         span spans[3];
@@ -137,6 +139,7 @@ static struct world {
     hcq_device *devices[DEVICES];
     int sees[DEVICES][DEVICES];        /* whose memory its commands may name */
     hcq_program *programs[DEVICES][SHAPES];
+    hcq_buffer grids[DEVICES];
     hcq_buffer memory[MEMORIES];
     unsigned char *model[MEMORIES];
     unsigned char *empties[EMPTIES];
@@ -356,6 +359,11 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     switch (c->kind) {
     case CALL_MIX:
         args = call_args(g, c);
+        if (c->indirect) {
+            return hcq_queue_exec_indirect(q, W.programs[c->device][c->shape], &args, sizeof args,
+                                           hcq_view(W.grids[c->device], 12 * c->grid, 12),
+                                           hcq_dim(GRIDS, 1, 1), hcq_dim(THREADS_OF_BLOCK, 1, 1));
+        }
         return hcq_queue_exec(q, W.programs[c->device][c->shape], &args, sizeof args,
                               hcq_dim(c->grid, 1, 1), hcq_dim(THREADS_OF_BLOCK, 1, 1));
     case CALL_COPY:

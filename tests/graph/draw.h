@@ -120,6 +120,7 @@ static void draw_numbers(const graph *g, call *c) {
     if (chance(10) && c->grid > 1) {
         c->grid--;
     }
+    c->indirect = c->kind == CALL_MIX && c->grid < GRIDS && chance(10);
 }
 
 /* Between any two devices. */
@@ -185,7 +186,8 @@ static void draw_variable(call *c, uint32_t number) {
     c->variable = number;
     switch (c->kind) {
     case CALL_MIX:
-        c->part = chance(50) ? (uint32_t)HCQ_PART_GRID_X : (uint32_t)PART_SEED;
+        c->part = chance(50) && !c->indirect ? (uint32_t)HCQ_PART_GRID_X
+                                             : (uint32_t)PART_SEED;
         c->maximum = c->part == HCQ_PART_GRID_X && chance(50) ? c->grid + 3 : 0;
         break;
     case CALL_FILL:

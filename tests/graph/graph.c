@@ -81,6 +81,10 @@ static void open_memory(uint32_t device) {
         }
         memcpy(W.memory[m].host, W.model[m], size);
     }
+    CHECK_OK(hcq_alloc(W.devices[device], 12 * GRIDS, HCQ_HOST_VISIBLE, &W.grids[device]));
+    for (uint32_t i = 0; i < GRIDS; i++) {
+        memcpy((hcq_dims *)W.grids[device].host + i, &(hcq_dims){i, 1, 1}, sizeof(hcq_dims));
+    }
 }
 
 /* Memory is shared within a backend, if it can do that at all. */

@@ -286,7 +286,7 @@ static void update_mix(graph *g, uint32_t index) {
         c->with.seed = pick(1000);
         MUST(hcq_queue_update_arg(g->queue, (int32_t)index, PART_SEED - HCQ_PART_ARG, &c->with.seed,
                                   4));
-    } else if (c->part != HCQ_PART_GRID_X) {
+    } else if (c->part != HCQ_PART_GRID_X && !c->indirect) {
         c->grid = 1 + pick(c->grid + 1);
         grid = hcq_dim(c->grid, 1, 1);
         MUST(hcq_queue_update_exec(g->queue, (int32_t)index, &grid, NULL));
