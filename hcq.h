@@ -13198,7 +13198,7 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
         if (first == NULL) { first = dev; }
         copies |= hcqi_packet_may_copy(p);
         whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
-                 kind != HCQ_COMMAND_CUSTOM && !hcqi_packet_is_read(p, dev);
+                 kind != HCQ_COMMAND_CUSTOM;
     }
     for (uint32_t d = 0; copies && !whole && d < plan->device_count; d++) {
         const hcq_device *dev = plan->devices[d].dev;

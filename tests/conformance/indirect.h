@@ -1,93 +1,114 @@
 /* indirect.h - grids that a kernel reads from memory when it runs. Part of conformance.c. */
 #include "shared.h"
 
-/* 16 bytes, of which a recording writes the second word, x; y and z are 1. */
-static hcq_buffer make_counts(void) {
-    const uint32_t ones[4] = {1, 1, 1, 1};
-    hcq_buffer b = make_words(T.dev, 4);
-    CHECK_OK(hcq_copyin(b, ones, sizeof ones));
-    return b;
+/* Records x, a variable, into words 1, 1, 1, 1, of which the last three are the grid. */
+static void record_x(hcq_queue *q, hcq_buffer in) {
+    const int32_t at = hcq_queue_count(q);
+    CHECK_INDEX(hcq_queue_fill(q, in, 16, 1, 4), at);
+    CHECK_INDEX(record_word(q, hcq_view(in, 4, 4), 0, 4), at + 1);
+    CHECK_OK(hcq_queue_variable(q, at + 1, HCQ_PART_VALUE, 0, 0));
 }
 
-/* `writer`'s variable 0 is x: so many times 16 of 64 words become larger by 1, then the last
-   by 100. */
-static void record_indirect(hcq_queue *writer, hcq_queue *q, hcq_buffer words, hcq_buffer in,
-                            uint32_t most) {
+/* x times 16 of 64 words become larger by 1, then the last by 100. Returns where. */
+static int32_t record_indirect(hcq_queue *q, hcq_buffer words, hcq_buffer in, uint32_t most) {
     hcq_program *add = make_add(T.dev);
     const add_args args = {words.address, 1, 64};
-    CHECK_INDEX(record_word(writer, hcq_view(in, 4, 4), 0, 4), 0);
-    CHECK_OK(hcq_queue_variable(writer, 0, HCQ_PART_VALUE, 0, 0));
+    const int32_t at = hcq_queue_count(q);
     CHECK_INDEX(hcq_queue_exec_indirect(q, add, &args, sizeof args, hcq_view(in, 4, 12),
-                                        hcq_dim(most, 1, 1), hcq_dim(16, 1, 1)), writer == q);
-    CHECK_INDEX(record_add(q, add, words, 63, 100), 1 + (writer == q));
+                                        hcq_dim(most, 1, 1), hcq_dim(16, 1, 1)), at);
+    CHECK_INDEX(record_add(q, add, words, 63, 100), at + 1);
+    return at;
 }
 
 /* One event for each command, also where several packets do it. */
-static void check_indirect_profile(hcq_submission *s) {
-    static const hcq_command_kind kinds[3] = {HCQ_COMMAND_WRITE, HCQ_COMMAND_EXEC,
-                                              HCQ_COMMAND_EXEC};
-    hcq_profile_event e[4];
+static void check_indirect_profile(hcq_submission *s, int32_t first) {
+    hcq_profile_event e[8];
     hcq_point done;
     uint32_t count = 0;
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     CHECK_OK(hcq_submit(T.dev, s, 1, &done));
     WAIT_OK(done);
     CHECK_OK(hcq_profile_stop(T.dev));
-    CHECK_OK(hcq_profile_events(T.dev, e, 4, &count, NULL));
-    CHECK_U64(count, 3);
-    for (int32_t i = 0; i < 3; i++) {
-        CHECK(e[i].kind == kinds[i] && e[i].command == i && e[i].begin_ns <= e[i].end_ns);
-        CHECK(i == 0 || e[i - 1].end_ns <= e[i].begin_ns);
+    CHECK_OK(hcq_profile_events(T.dev, e, 8, &count, NULL));
+    CHECK(count >= 2 && count <= 4);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(i + 2 < count || (e[i].kind == HCQ_COMMAND_EXEC && e[i].command >= first));
+        CHECK(e[i].begin_ns <= e[i].end_ns && (i == 0 || e[i - 1].end_ns <= e[i].begin_ns));
     }
 }
 
-/* Each run has its own, whether it waits or not: of a queue, behind another one, of a graph,
-   a graph's input, bound or not. What is bound is not encoded again. */
+/* Who writes the grid before each run, which is bound with an odd number: */
+enum {
+    IN_BEFORE = 0,                     /* another queue; one that is its own */
+    IN_QUEUE = 2,
+    IN_GRAPH = 4,                      /* it is a graph, in memory of its own */
+    IN_INPUT = 6,                      /* ... other queues in turn, it is the input */
+    IN_WAYS = 8
+};
+
+/* Each run has its own, whether it was held or not. What is bound is not encoded again. */
 static void grids_of_each_run(TEST_ARGS) {
-    for (uint32_t way = 0; way < 8; way++) {
-        const int behind = way < 2, graph = way >= 4, input = way >= 6;
-        hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
-        hcq_queue *writer = behind ? make_queue(T.dev, HCQ_COMPUTE) : q;
-        const hcq_buffer words = make_words(T.dev, 64), grids[2] = {make_counts(), make_counts()};
-        const hcq_buffer in = input ? hcq_input(q, 1, NULL, 16) : grids[0];
+    for (uint32_t way = 0; way < IN_WAYS; way++) {
+        const uint32_t who = way & ~1u;
+        const hcq_buffer words = make_words(T.dev, 64), grids[2] = {make_words(T.dev, 4),
+                                                                    make_words(T.dev, 4)};
+        hcq_queue *q = make_queue(T.dev, way < IN_GRAPH ? HCQ_COMPUTE : HCQ_GRAPH);
+        hcq_queue *writers[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COMPUTE)};
         const hcq_point gate = make_gate(T.dev);
+        hcq_buffer in = who == IN_INPUT ? hcq_input(q, 0, NULL, 16) : grids[0];
         uint32_t model[64] = {0};
         uint64_t copied = 0, x;
         hcq_submission s = submission(&q, 1);
         hcq_point done;
         hcq_command c;
-        record_indirect(writer, q, words, in, 4);
-        CHECK_OK(hcq_queue_command(q, !behind, &c));
+        if (who == IN_GRAPH) {
+            CHECK_INDEX(hcq_queue_empty(q, NULL, 16, 0, &in), 0);
+        }
+        for (uint32_t k = 0; k < 2; k++) {
+            record_x(writers[k], grids[k]);
+            CHECK_OK(way & 1 ? hcq_queue_bind(writers[k], T.dev) : HCQ_OK);
+        }
+        if (who == IN_QUEUE || who == IN_GRAPH) {
+            record_x(q, in);
+        }
+        const int32_t at = record_indirect(q, words, in, 4);
+        CHECK_OK(hcq_queue_command(q, at, &c));
         CHECK(c.kind == HCQ_COMMAND_EXEC && c.grid.x == 4 && c.grid.y == 1 && c.grid.z == 1);
         CHECK(c.args_size == sizeof(add_args) && c.grid_buffer.address == in.address + 4);
         CHECK_U64(c.grid_buffer.size, 12);
         CHECK_OK(way & 1 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        CHECK_OK(way & 1 && behind ? hcq_queue_bind(writer, T.dev) : HCQ_OK);
         s.waits = &gate;
         hcq_value values[2] = {hcq_number(0), hcq_number(0)};
         s.values = values;
         s.value_count = 2;
         for (uint64_t n = 0; n < 24; n++) {
+            const uint32_t turn = who == IN_INPUT ? n % 2 : 0;
             if (n == 4) {
                 open_gate(gate);
                 copied = test_query(T.dev, HCQ_QUERY_PACKETS_COPIED);
             }
             x = n % 5;
             s.wait_count = n < 4;
-            values[0].number = x;
-            values[1] = hcq_value_of(grids[n % 2]);
-            s.flags = graph && n % 8 == 7 ? HCQ_STEP : 0;
-            CHECK_OK(behind ? submit_variables(writer, &x, 1, NULL) : HCQ_OK);
+            s.inputs = who == IN_INPUT ? &grids[turn] : NULL;
+            s.input_count = who == IN_INPUT;
+            s.flags = way >= IN_GRAPH && n % 8 == 7 ? HCQ_STEP : 0;
+            if (who == IN_BEFORE || who == IN_INPUT) {
+                CHECK_OK(submit_variables(writers[turn], &x, 1, NULL));
+            }
             CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
             for (uint32_t i = 0; i < 64; i++) { model[i] += i < 16 * x; }
             model[63] += 100;
         }
         WAIT_OK(done);
-        CHECK(!(way & 1) || graph || test_query(T.dev, HCQ_QUERY_PACKETS_COPIED) == copied);
+        CHECK(way >= IN_GRAPH || !(way & 1) ||
+              test_query(T.dev, HCQ_QUERY_PACKETS_COPIED) == copied);
         CHECK_BYTES(words, model, sizeof model);
-        if (!behind && has_feature(HCQ_FEATURE_PROFILING)) {
+        if (has_feature(HCQ_FEATURE_PROFILING)) {
             s.flags = 0;
-            check_indirect_profile(&s);
+            check_indirect_profile(&s, at);
+            for (uint32_t i = 0; i < 64; i++) { model[i] += i < 16 * x; }
+            model[63] += 100;
+            CHECK_BYTES(words, model, sizeof model);
         }
         hcq_queue_destroy(q);
     }
@@ -96,12 +117,13 @@ static void grids_of_each_run(TEST_ARGS) {
 /* A grid above the maximum runs nothing and fails the submission; Vulkan does not see it, and
    refuses a maximum that the device could not run. */
 static void grids_above_their_maximum(TEST_ARGS) {
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    const hcq_buffer words = make_words(T.dev, 64);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *g = make_queue(T.dev, HCQ_GRAPH);
+    const hcq_buffer words = make_words(T.dev, 64), in = make_words(T.dev, 4);
     uint64_t x = 5;
     hcq_error_info e;
     hcq_point done;
-    record_indirect(q, q, words, make_counts(), is_vulkan() ? UINT32_MAX : 4);
+    record_x(q, in);
+    CHECK_INDEX(record_indirect(q, words, in, is_vulkan() ? UINT32_MAX : 4), 2);
     if (is_vulkan()) {
         CHECK_RESULT(submit_variables(q, &x, 1, NULL), HCQ_ERROR_LIMIT);
         return;
@@ -109,8 +131,14 @@ static void grids_above_their_maximum(TEST_ARGS) {
     CHECK_OK(submit_variables(q, &x, 1, &done));
     CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, BOUND), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_device_error(T.dev, &e));
-    CHECK(e.result == HCQ_ERROR_INVALID && e.command == 1 && strcmp(e.program, "add") == 0);
+    CHECK(e.result == HCQ_ERROR_INVALID && e.command == 2 && strcmp(e.program, "add") == 0);
     CHECK(strstr(e.native, "above the maximum") != NULL);
+    CHECK_INDEX(hcq_queue_append(g, q), 0);
+    hcq_submission s = submission(&g, 1);
+    s.flags = HCQ_STEP;
+    s.variables = &x;
+    s.variable_count = 1;
+    CHECK_RESULT(hcq_submit(T.dev, &s, 1, NULL), HCQ_ERROR_INVALID);
     CHECK(READ32(words, 0) == 0 && READ32(words, 63) == 0);
     x = 4;
     CHECK_OK(submit_variables(q, &x, 1, &done));
@@ -118,4 +146,25 @@ static void grids_above_their_maximum(TEST_ARGS) {
     CHECK(READ32(words, 0) == 1 && READ32(words, 63) == 101);
 }
 
-#define INDIRECT_TESTS TEST(grids_of_each_run), TEST(grids_above_their_maximum)
+/* Side by side they do not share what they read. */
+static void grids_of_unordered_runs(TEST_ARGS) {
+    hcq_queue *part = make_queue(T.dev, HCQ_COMPUTE), *q = make_queue(T.dev, HCQ_COMPUTE);
+    const hcq_buffer words = make_words(T.dev, 4);
+    const uint32_t ones[4] = {1, 1, 1, 0};
+    const put_args args = {words.address, 3, 77};
+    hcq_point done;
+    CHECK_OK(hcq_copyin(words, ones, sizeof ones));
+    CHECK_INDEX(hcq_queue_exec_indirect(part, make_put(T.dev), &args, sizeof args, words,
+                                        hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_append(q, part), 0);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    for (uint32_t n = 0; n < 100; n++) {
+        CHECK_OK(submit_queue(q, T.dev, NULL, NULL, HCQ_UNORDERED, &done));
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_U64(READ32(words, 3), 77);
+}
+
+#define INDIRECT_TESTS \
+    TEST(grids_of_each_run), TEST(grids_above_their_maximum), TEST(grids_of_unordered_runs)

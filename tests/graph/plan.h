@@ -159,7 +159,6 @@ static int is_whole(const graph *g) {
             continue;
         }
         if (c->kind == CALL_HOST || c->kind == CALL_CUSTOM ||
-            (c->indirect && !W.devices[c->device]->caps.indirect) ||
             (device && device != W.devices[c->device])) {
             return 0;
         }
