@@ -82,7 +82,7 @@ static void grids_of_each_run(TEST_ARGS) {
         s.values = values;
         s.value_count = 2;
         for (uint64_t n = 0; n < 24; n++) {
-            const uint32_t turn = who == IN_INPUT ? n % 2 : 0;
+            const uint32_t turn = who == IN_INPUT && n % 3 == 0;
             if (n == 4) {
                 open_gate(gate);
                 copied = test_query(T.dev, HCQ_QUERY_PACKETS_COPIED);
