@@ -2528,8 +2528,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run. Ze
 /* ---- graphs ---- */
 
 #define HCQI_NONE UINT32_MAX
-#define HCQI_RELATIVE 0x80             /* packet flag: no command: the launch's own wait or
-                                          signal, or reads the grid of an exec */
+#define HCQI_RELATIVE 0x80             /* packet flag: the signal is the launch's own */
 #define HCQI_SECOND 0x20               /* packet flag: the second half of its command, or its
                                           wait */
 #define HCQI_FAR 0x10                  /* packet flag: a copy that others do, see >>carrying */
@@ -5737,7 +5736,7 @@ static void hcqi_service_call(hcq_job *job) {
     const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
-    int carries = (p->flags & HCQI_FAR) != 0, reads = (p->flags & HCQI_RELATIVE) != 0;
+    int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
     hcq_result r = carries ? hcqi_carry(job, p) : reads ? hcqi_service_grid(job->version, p)
                                                     : hcqi_service_host(dev, p);
     job->state = HCQI_JOB_HELD;
@@ -6216,7 +6215,7 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
            p->kind != HCQ_COMMAND_EMPTY &&
-           (p->flags & (HCQI_FAR | HCQI_RELATIVE | HCQI_SILENT)) == 0;
+           (p->flags & (HCQI_FAR | HCQI_SILENT)) == 0;
 }
 
 /* Does the service thread of the device read grids for the queue's versions, which then are
@@ -7574,7 +7573,7 @@ static int hcqi_version_cut(hcqi_version *v) {
     hcqi_segment *seg = hcqi_segment_add(v, 0);
     for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
         const hcq_packet *p = &v->packets[i];
-        int core = (p->flags & (HCQI_FAR | HCQI_RELATIVE)) != 0;
+        int core = (p->flags & HCQI_FAR) != 0 || p->u.host.fn == NULL;
         int host = p->kind == HCQ_COMMAND_HOST && (core || !runs_host);
         if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
         if (seg == NULL) { return 0; }
@@ -7824,15 +7823,14 @@ static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
     const hcq_packet *p = &v->queue->packets[i];
     uint64_t offset = (uint64_t)m->arena + m->arena_size - HCQI_GRID_BYTES;
     hcq_packet *copy = hcqi_version_extra(v, HCQ_COMMAND_COPY, i);
-    copy->flags = HCQI_RELATIVE | HCQ_PACKET_CHANGES;
+    copy->flags = HCQI_SILENT | HCQ_PACKET_CHANGES;
     copy->u.copy.dst = v->memory.address + offset;
     copy->u.copy.src = p->u.exec.grid_at;
     copy->u.copy.size = HCQI_GRID_BYTES;
     hcq_packet *step = hcqi_version_extra(v, HCQ_COMMAND_HOST, i);
-    step->flags = HCQI_RELATIVE;
+    step->flags = HCQI_SILENT;
     step->u.host.user = hcqi_version_host(v, offset);
     memcpy(step->u.host.most, p->u.exec.grid, sizeof step->u.host.most);
-    hcqi_version_mark(v, i);
 }
 
 /* A call, and what lies around it: waits for other slices of the launch, what the host does
@@ -7890,8 +7888,8 @@ static uint32_t *hcqi_version_edges(const hcqi_version *v, size_t *bytes) {
     for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
         const hcqi_call *c = &plan->calls[slice->calls[k]];
         uint32_t place = v->places[slice->calls[k]];
-        if (place != 0 && v->packets[place - 1].flags & HCQI_RELATIVE &&
-            v->packets[place - 1].kind == HCQ_COMMAND_HOST) {
+        const hcq_packet *last = place == 0 ? NULL : &v->packets[place - 1];
+        if (last != NULL && last->kind == HCQ_COMMAND_HOST && last->u.host.fn == NULL) {
             place -= 2;                /* what reads its grid: that is where it begins */
         }
         while (next <= place) { first[next++] = at; }

@@ -78,9 +78,9 @@ static void grids_of_each_run(TEST_ARGS) {
         CHECK_U64(c.grid_buffer.size, 12);
         CHECK_OK(way & 1 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         s.waits = &gate;
-        hcq_value values[2] = {hcq_number(0), hcq_number(0)};
-        s.values = values;
-        s.value_count = 2;
+        hcq_value value;
+        s.values = &value;
+        s.value_count = 1;
         for (uint64_t n = 0; n < 24; n++) {
             const uint32_t turn = who == IN_INPUT && n % 3 == 0;
             if (n == 4) {
@@ -89,8 +89,7 @@ static void grids_of_each_run(TEST_ARGS) {
             }
             x = n % 5;
             s.wait_count = n < 4;
-            s.inputs = who == IN_INPUT ? &grids[turn] : NULL;
-            s.input_count = who == IN_INPUT;
+            value = who == IN_INPUT ? hcq_value_of(grids[turn]) : hcq_number(x);
             s.flags = way >= IN_GRAPH && n % 8 == 7 ? HCQ_STEP : 0;
             if (who == IN_BEFORE || who == IN_INPUT) {
                 CHECK_OK(submit_variables(writers[turn], &x, 1, NULL));
@@ -136,8 +135,9 @@ static void grids_above_their_maximum(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_append(g, q), 0);
     hcq_submission s = submission(&g, 1);
     s.flags = HCQ_STEP;
-    s.variables = &x;
-    s.variable_count = 1;
+    const hcq_value five = hcq_number(x);
+    s.values = &five;
+    s.value_count = 1;
     CHECK_RESULT(hcq_submit(T.dev, &s, 1, NULL), HCQ_ERROR_INVALID);
     CHECK(READ32(words, 0) == 0 && READ32(words, 63) == 0);
     x = 4;
