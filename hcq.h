@@ -9062,16 +9062,16 @@ static hcq_result hcqi_submit_refused(const hcq_device *dev, uint64_t first, uin
 /* The usual submission, of a queue with nothing else, which has a plain version that is
    current: what there is to check was checked when that was made, and where nothing is held
    the job goes at once. Its number; 0: it is not so, or there is something to say. */
-static HCQI_HOT uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
-    hcqi_version *v = q->versions;
+static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
+    hcqi_version *v = q == NULL ? NULL : q->versions;
     if (v == NULL || !v->plain || v->dev != dev || !hcqi_version_is_now(v)) { return 0; }
     hcqi_lane *lane = &dev->lanes[v->recording.lanes == HCQ_COPY ? dev->caps.compute_lanes : 0];
     uint64_t number = dev->next_number;
-    if (q->sticky != HCQ_OK || dev->closing || dev->lost != HCQ_OK || hcqi_eager_pends(dev) ||
-        v->named_frees != hcqi_core.named_frees || v->foreign != 0 || lane->held_head != NULL ||
-        dev->held >= dev->desc.parked_limit || lane->running >= dev->desc.inflight ||
-        number - dev->done_prefix > dev->window_mask || !hcqi_pool_reserve(&dev->jobs, 1) ||
-        !hcqi_lane_reserve(lane)) {
+    if (hcqi_is_parents(q->dev) || q->sticky != HCQ_OK || dev->closing || dev->lost != HCQ_OK ||
+        v->named_frees != hcqi_core.named_frees || v->foreign != 0 || hcqi_eager_pends(dev) ||
+        lane->held_head != NULL || dev->held >= dev->desc.parked_limit ||
+        lane->running >= dev->desc.inflight || number - dev->done_prefix > dev->window_mask ||
+        !hcqi_pool_reserve(&dev->jobs, 1) || !hcqi_lane_reserve(lane)) {
         return 0;
     }
     hcqi_resolve r;
@@ -9130,10 +9130,14 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
     hcq_result r = HCQ_OK;
     uint64_t number = 0;
     for (uint32_t i = 0; r == HCQ_OK && i < count; i++) {
+        const hcq_submission *sub = &submissions[i];
+        uint32_t more = sub->wait_count | sub->signal_count | sub->value_count | sub->flags;
+        int one = more == 0 && sub->affinity == 0 && sub->queue_count == 1 && sub->queues != NULL;
+        uint64_t plain = one ? hcqi_submit_plain(sub->queues[0], dev) : 0;
         hcqi_submit s;
-        hcqi_submit_init(&s, dev, &submissions[i]);
-        r = hcqi_submit_run(&s);
-        if (s.number != 0) { number = s.number; }
+        hcqi_submit_init(&s, dev, sub);
+        r = plain != 0 ? hcqi_submit_refused(dev, plain, plain) : hcqi_submit_run(&s);
+        if ((plain | s.number) != 0) { number = plain | s.number; }
     }
     if (r == HCQ_ERROR_OUT_OF_MEMORY) { hcqi_oom(dev, "submit"); }
     if (r == HCQ_ERROR_WOULD_BLOCK) { hcqi_refuse(dev, r, "submit: in a callback, without room"); }
@@ -9162,7 +9166,7 @@ HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
     hcq_result r = hcqi_queue_check(queue);
     if (r == HCQ_OK) { r = hcqi_device_enter_by(device, queue->dev); }
     uint64_t plain = r == HCQ_OK && count == 0 ? hcqi_submit_plain(queue, device) : 0;
-    if (plain != 0) {
+    if (plain != 0) {                  /* needs no submission */
         done = hcq_at(hcqi_signal_handle(device->exact), plain);
         r = hcqi_leave_with(hcqi_submit_refused(device, plain, plain));
     } else if (r == HCQ_OK) {
