@@ -165,6 +165,8 @@ static void reset_beside_pending_waits(TEST_ARGS) {
     CHECK_INDEX(record_word(q, a, 2, 4), 3);
     CHECK_INDEX(hcq_queue_wait(next, hcq_at(behind, 1)), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_OK(submit_queue(make_queue(T.dev, HCQ_COMPUTE), T.dev, NULL, NULL, HCQ_UNORDERED, &done));
+    WAIT_OK(done);                     /* what is over has a number between theirs */
     CHECK_OK(hcq_queue_submit(next, T.dev, &done));
     CHECK_RESULT(hcq_signal_reset(later, 7), HCQ_ERROR_BUSY);
     CHECK_RESULT(hcq_signal_reset(behind, 0), HCQ_ERROR_BUSY);
