@@ -10678,18 +10678,13 @@ static hcq_result hcqi_sync_end(hcq_device *dev, hcq_point point, hcqi_eager *e)
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
 }
 
-/* The last eager call, if that ran on another device. */
-static int hcqi_eager_is_foreign(const hcq_device *dev) {
-    const hcqi_signal *s = dev->eager_signal;
-    return s != NULL && s->dev != dev && !s->destroyed;
-}
-
 /* Waits for everything submitted on `dev`, and what that has to follow. */
 static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e) {
     if (e->unordered) { return HCQ_OK; }
     hcqi_enter();
     uint64_t last = dev->next_number - 1;
-    int foreign = hcqi_eager_is_foreign(dev), done = last == dev->done_prefix;
+    int foreign = dev->eager_signal != NULL && dev->eager_signal->dev != dev;
+    int done = last == dev->done_prefix;
     hcq_point all = hcq_at(hcqi_signal_handle(dev->timeline), last);
     hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
     hcq_result r = hcqi_leave_with(dev->lost);
@@ -10710,8 +10705,8 @@ static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
     int held = 1, looked = 0;
     hcqi_enter();
     for (; held && looked < 2; looked++) {
-        hcq_device *other = hcqi_eager_is_foreign(dev) ? dev->eager_signal->dev : dev;
-        uint64_t last = dev->next_number - 1, eager = other == dev ? 0 : dev->eager_value;
+        hcq_device *other = dev->eager_signal == NULL ? dev : dev->eager_signal->dev;
+        uint64_t last = dev->next_number - 1, eager = dev->eager_value;
         if (looked) {
             hcqi_reap_all();
             hcqi_drain();
@@ -12548,6 +12543,7 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
     if (eager != NULL && (other == dev || eager->dev == dev)) {
         hcqi_signal_unref(eager);
         other->eager_signal = NULL;
+        other->eager_value = 0;
     }
 }
 
