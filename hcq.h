@@ -301,8 +301,8 @@
 #include <stdint.h>
 
 #define HCQ_VERSION_MAJOR 0
-#define HCQ_VERSION_MINOR 5
-#define HCQ_VERSION_PATCH 1
+#define HCQ_VERSION_MINOR 6
+#define HCQ_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)
 #define HCQI_UNUSED __attribute__((unused))

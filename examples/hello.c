@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
     hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
     hcq_program_desc desc = HCQ_CPU_PROGRAM("axpy", axpy, HCQ_ARG_INOUT, HCQ_ARG_IN,
-                                            HCQ_ARG_I32, HCQ_ARG_U32);
+                                            HCQ_ARG_I32, HCQ_ARG_U32); /* y, x, a, n */
     desc.ptx.data = ptx_axpy;          /* for CUDA */
     desc.spirv.data = spirv_axpy;      /* for Vulkan */
     desc.spirv.size = sizeof spirv_axpy;
