@@ -35,7 +35,7 @@
     X(driver_create) X(driver_destroy) X(devices) X(why_none)                      \
     X(open) X(close) X(lane_open) X(lane_close) X(query)                           \
     X(alloc) X(dealloc) X(import) X(map) X(unmap)                                  \
-    X(program_create) X(program_destroy) X(exec_check)                             \
+    X(program_create) X(program_destroy) X(exec_check) X(statistics)               \
     X(encode) X(patch) X(encode_free)                                              \
     X(submit) X(flush) X(give) X(completed) X(wait) X(kick) X(counter_reset)        \
     X(lose) X(can_wait) X(watch) X(clock) X(stamp_ns)
@@ -316,6 +316,13 @@ static hcq_result trace_exec_check(void *self, void *code, const uint32_t block[
     return result;
 }
 
+static void trace_statistics(void *self, void *code, char *text, size_t size) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    trace.inner->statistics(d->self, code, text, size);
+    trace_sum_up(TRACE_statistics, began, HCQ_OK);
+}
+
 static hcq_result trace_encode(void *self, hcq_recording *recording) {
     trace_device *d = (trace_device *)self;
     uint64_t began = hcq_sys_now_ns();
@@ -508,6 +515,7 @@ static void trace_table_objects(hcq_backend *table, const hcq_backend *inner) {
     table->program_create = trace_program_create;
     table->program_destroy = trace_program_destroy;
     table->exec_check = inner->exec_check ? trace_exec_check : NULL;
+    table->statistics = inner->statistics ? trace_statistics : NULL;
     if (inner->encode) {               /* the three come together */
         table->encode = trace_encode;
         table->patch = trace_patch;
