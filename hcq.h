@@ -11248,7 +11248,9 @@ static hcq_result hcqi_bridge_make(hcqi_bridge *b, hcq_device *to, hcq_device *f
     if (r == HCQ_ERROR_FOREIGN) { b->a[0]->twin = b->a[1]; }
     b->serials[0] = to->serial;
     b->serials[1] = from->serial;
-    return r == HCQ_ERROR_FOREIGN ? HCQ_OK : r;
+    if (r == HCQ_OK || r == HCQ_ERROR_FOREIGN) { return HCQ_OK; }
+    hcqi_bridge_drop(b);
+    return r;
 }
 
 /* `dev` copies behind `point`, if that is one, which gets its own; from the twin's copy on

@@ -263,7 +263,8 @@ static hcq_result record_graph(scenario *c) {
     record_add(g, c->add2, c->there, 1, 1);
     hcq_queue_host(g, host_count_graph, c);
     hcq_queue_copy(g, e, in, 4);
-    int32_t index = hcq_queue_copy(g, c->out, e, 4);
+    hcq_queue_copy(g, c->out, e, 4);
+    int32_t index = hcq_queue_copy(g, hcq_view(c->out, 4, 4), hcq_view(c->there, 4, 4), 4);
     if (index < 0) {
         return (hcq_result)index;
     }
@@ -275,6 +276,13 @@ static hcq_result record_graph(scenario *c) {
         result = hcq_queue_access(g, 24, hcq_view(c->there, 0, 8), HCQ_ARG_INOUT);
     }
     return result == HCQ_OK ? hcq_queue_command_label(g, 3, "third") : result;
+}
+
+/* What the graph did last, in a queue that need not see it. */
+static hcq_result record_far(scenario *c) {
+    hcq_result result = hcq_queue_reset(c->copy);
+    int32_t index = hcq_queue_copy(c->copy, hcq_view(c->out, 8, 4), hcq_view(c->there, 4, 4), 4);
+    return result == HCQ_OK && index < 0 ? (hcq_result)index : result;
 }
 
 static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
@@ -340,6 +348,9 @@ static hcq_result scenario_graph(scenario *c) {
     }
     STEP(record_graph(c));
     WHOLE(launch(c, 70, 0, NULL, &points[0]));
+    STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    STEP(record_far(c));
+    WHOLE(hcq_queue_submit(c->copy, c->dev, &points[0]));
     STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
     return HCQ_OK;
 }
@@ -432,7 +443,7 @@ static void check_results(const scenario *c) {
     CHECK(words[0] == 0 && words[3] == 3 && words[4] == 0);
     CHECK_U64(c->host_calls, 5);
     CHECK_OK(hcq_copyout(words, c->out, 64));
-    CHECK_U64(words[0], 71);
+    CHECK(words[0] == 71 && words[1] == 4 && words[2] == 4);
     CHECK_OK(hcq_copyout(words, c->there, 64));
     CHECK(words[0] == 7 && words[1] == 4);
     CHECK(c->graph_calls >= 20);
