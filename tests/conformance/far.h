@@ -89,14 +89,14 @@ static void far_copies_change(TEST_ARGS) {
                               make_filled(other, 64, 3)};
         hcq_buffer out = make_words(T.dev, 64);
         uint32_t want[64] = {0}, words[64];
-        CHECK_INDEX(hcq_queue_copy(q, out, ends[0], 256), 0);
+        CHECK_INDEX(hcq_queue_copy(q, out, ends[0], 64), 0); /* later it is larger */
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_SIZE, 0, 0));
         CHECK_OK(way % 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < 9; i++) {
-            const uint64_t size = 256 - 20 * i;
+            const uint64_t most = i < 4 ? 64 : 256, size = most - 4 * i;
             const hcq_value value = hcq_number(size);
             hcq_point done;
-            CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &ends[i * i % 3], HCQ_KEEP));
+            CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &ends[i * i % 3], most));
             CHECK_OK(hcq_queue_submit_with(q, T.dev, &value, 1, &done));
             WAIT_OK(done);
             CHECK_OK(hcq_copyout(words, ends[i * i % 3], 256));
@@ -106,6 +106,46 @@ static void far_copies_change(TEST_ARGS) {
         hcq_queue_destroy(q);
     }
     CHECK_OK(hcq_close(other));
+}
+
+/* What was copied in before, but waits, comes first. */
+static void far_copies_follow_copyin(TEST_ARGS) {
+    hcq_device *other = open_other_backend();
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_buffer src = make_filled(other, 64, 9), out = make_words(T.dev, 64);
+    hcq_point gate = make_gate(other), done;
+    uint32_t words[64] = {1, 2, 3};
+    CHECK_INDEX(hcq_queue_copy(q, out, src, 256), 0);
+    CHECK_OK(submit_lists(other, &gate, NULL, 0, NULL));
+    CHECK_OK(hcq_copyin(src, words, 256));
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    test_sleep_ms(2);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    open_gate(gate);
+    WAIT_OK(done);
+    CHECK_BYTES(out, words, 256);
+    CHECK_OK(hcq_close(other));
+}
+
+/* The second half is held up, and the graph is reset: its memory is nobody else's yet. */
+static void bridge_stays_until_it_is_crossed(TEST_ARGS) {
+    hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
+    hcq_buffer src = make_filled(dev2(), 64, 5), out = make_words(T.dev, 64), next;
+    uint32_t words[64];
+    hcq_point done;
+    CHECK_OK(hcq_copyout(words, src, 256));
+    hold_reset();
+    CHECK_INDEX(hcq_queue_append(g, hold), 0);
+    CHECK_OK(hcq_queue_access(g, 0, out, HCQ_ARG_OUT));
+    CHECK_INDEX(hcq_queue_copy(g, out, src, 256), 1);
+    CHECK_OK(hcq_queue_submit(g, T.dev, &done));
+    CHECK(word_until(&SEEN->hold_began, 1));
+    test_sleep_ms(2);                  /* for the first half, which nothing holds up */
+    CHECK_OK(hcq_queue_reset(g));
+    CHECK_OK(hcq_alloc(dev2(), 256, HCQ_HOST_VISIBLE, &next));
+    memset(next.host, 0x5b, 256);
+    HOLD_END(done);
+    CHECK_BYTES(out, words, 256);
 }
 
 /* Held, and then: freed, which keeps the memory until it is copied; or its device is closed,
@@ -212,4 +252,5 @@ static void graph_takes_its_time(TEST_ARGS) {
 
 #define FAR_TESTS \
     TEST(copies_between_any_devices), TEST(far_copies_change), TEST(far_copies_that_wait), \
+    TEST(far_copies_follow_copyin), TEST(bridge_stays_until_it_is_crossed), \
     TEST(far_copies_are_seen), TEST(graph_takes_its_time)
