@@ -27,6 +27,12 @@ static void values_replace_buffers(TEST_ARGS) {
         CHECK_OK(submit_variables(q, &b[1].address, 1, NULL));
         CHECK_U64(READ32(b[1], 0), 15);
         CHECK_RESULT(submit_variables(q, &zero, 1, NULL), HCQ_ERROR_INVALID);
+        const hcq_value part = hcq_value_of(hcq_view(b[2], 8, 8)), all = hcq_value_of(b[2]);
+        CHECK_INDEX(hcq_queue_fill(q, b[0], 256, 7, 4), 1); /* the same one, all of it */
+        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_DST, 0, 0));
+        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, &part, 1, NULL), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_submit_with(q, T.dev, &all, 1, NULL));
+        CHECK_U64(READ32(b[2], 63), 7);
         hcq_queue_destroy(q);
         hcq_queue_destroy(both);
     }
