@@ -226,8 +226,7 @@ static void unregister_while_alive(TEST_ARGS) {
 /* ---- devices of a driver ---- */
 
 static void check_same_device(const hcq_device_info *listed, hcq_device *device) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(device, &info));
+    hcq_device_info info = test_info(device);
     CHECK(strcmp(info.backend, T.variant->backend) == 0);
     CHECK(strcmp(info.name, listed->name) == 0);
     CHECK(strcmp(info.path, listed->path) == 0);
@@ -485,10 +484,9 @@ static void check_queries(hcq_device *device, uint64_t submissions, uint64_t hel
 }
 
 static void queries_agree(TEST_ARGS) {
-    hcq_device_info info;
+    hcq_device_info info = test_info(T.dev);
     hcq_point gate = make_gate(T.dev), ready;
     hcq_buffer a, b;
-    info = test_info(T.dev);
     if (T.variant->test.no_copy_lane) {
         CHECK(info.copy_lanes == 0 && !(info.features & HCQ_FEATURE_COPY_LANE));
     }

@@ -175,14 +175,12 @@ static void unknown_names_say_who_there_is(TEST_ARGS) {
 
 /* No memory: nothing is made, and the poison does not stay either. */
 static void not_made_out_of_memory(TEST_ARGS) {
-    hcq_program_desc desc;
+    hcq_program_desc desc = ADD_KERNEL;
     hcq_queue *queue = (hcq_queue *)(void *)&desc;
     hcq_program *program = (hcq_program *)(void *)&desc;
     hcq_buffer buffer;
     hcq_result results[3];
-    memset(&desc, 0, sizeof desc);
     memset(&buffer, 0x5A, sizeof buffer);
-    desc.cpu = k_add;
     log_clear();
     T.memory.fail_until = UINT64_MAX;
     T.memory.fail_at = 1;

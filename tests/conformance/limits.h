@@ -398,12 +398,10 @@ static void ordinals_of_the_cpu(TEST_ARGS) {
 /* As many arguments as a program may have, and one less: their places, and none lost. */
 static void as_many_arguments_as_fit(TEST_ARGS) {
     for (uint32_t n = HCQ_MAX_ARGS - 1; n <= HCQ_MAX_ARGS; n++) {
-        hcq_program_desc desc;
+        hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, k_put);
         hcq_program *program = NULL;
         hcq_program_info info;
         uint64_t values[HCQ_MAX_ARGS], block[HCQ_MAX_ARGS];
-        memset(&desc, 0, sizeof desc);
-        desc.cpu = k_put;
         for (uint32_t i = 0; i < n; i++) {
             desc.args[i] = HCQ_ARG_U64;
             values[i] = 1000 + i;

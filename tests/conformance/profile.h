@@ -141,8 +141,7 @@ static void profile_of_lanes(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.compute_lanes = 2;
     hcq_device *device = test_open(0, &desc);
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(device, &info));
+    hcq_device_info info = test_info(device);
     hcq_buffer a = make_words(device, 16);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
     hcq_submission s = submission(&q, 1);

@@ -589,9 +589,7 @@ static void lose_at_next_submit(mock_control *control) {
 }
 
 static int has_feature(uint32_t feature) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    return (info.features & feature) != 0;
+    return (test_info(T.dev).features & feature) != 0;
 }
 
 static int devices_share_memory(void) {

@@ -363,9 +363,7 @@ static void paths_allocate_nothing(TEST_ARGS) {
 /* The profile writes into memory that it took when it was started. */
 static void profiled_paths_allocate_nothing(TEST_ARGS) {
     bench b;
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    SKIP_IF(!(info.features & HCQ_FEATURE_PROFILING), "no HCQ_FEATURE_PROFILING");
+    SKIP_IF(!(test_info(T.dev).features & HCQ_FEATURE_PROFILING), "no HCQ_FEATURE_PROFILING");
     for (int bound = 0; bound < 2; bound++) {
         record_bench(&b, bound);
         b.profiled = 1;

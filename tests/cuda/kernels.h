@@ -104,8 +104,7 @@ static const own_kernel own_kernels[] = {
 
 /* Another text in place of the kernel's own, or NULL. */
 static hcq_program_desc own_desc(const char *entry, const char *ptx) {
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL);
     for (size_t i = 0; i < sizeof own_kernels / sizeof own_kernels[0]; i++) {
         const own_kernel *k = &own_kernels[i];
         if (strcmp(k->entry, entry) == 0) {

@@ -9,8 +9,7 @@
 static void handles_of_a_device(TEST_ARGS) {
     hcq_cuda_info info = info_of(T.dev);
     hcq_cuda_lane_info lane, copy;
-    hcq_device_info device;
-    CHECK_OK(hcq_device_info_get(T.dev, &device));
+    hcq_device_info device = test_info(T.dev);
     CHECK(info.context && info.library && info.driver_version >= 11040 && info.processors > 0);
     CHECK(info.capability >= 30 && info.memops <= 2 && info.value_waits <= 1);
     CHECK(info.graphs == !(test_cuda_desc.flags & HCQ_CUDA_NO_GRAPHS));

@@ -62,9 +62,7 @@ static void model_change(uint32_t *dst, uint32_t src, uint32_t id) {
 }
 
 static int devices_are_mapped(void) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    return (info.features & HCQ_FEATURE_MAP) != 0;
+    return (test_info(T.dev).features & HCQ_FEATURE_MAP) != 0;
 }
 
 #define NEEDS_MAP \

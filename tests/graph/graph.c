@@ -55,19 +55,9 @@ static hcq_device *open_setting(uint32_t index) {
 static hcq_program *make_mixing(hcq_device *device, uint32_t shape) {
     static const uint32_t first[SHAPES] = {HCQ_ARG_INOUT, HCQ_ARG_OUT, HCQ_ARG_INOUT};
     static const uint32_t second[SHAPES] = {HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_INOUT};
-    hcq_program_desc desc;
-    hcq_program *program = NULL;
-    memset(&desc, 0, sizeof desc);
-    desc.label = "mixing";
-    desc.cpu = k_mixing;
-    desc.args[0] = first[shape];
-    desc.args[1] = second[shape];
-    desc.args[2] = HCQ_ARG_IN;
-    for (uint32_t i = 0; i < 6; i++) {
-        desc.args[3 + i] = HCQ_ARG_U32;
-    }
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    return make_kernel(device, HCQ_CPU_PROGRAM(
+        "mixing", k_mixing, first[shape], second[shape], HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32,
+        HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32));
 }
 
 static void open_memory(uint32_t device) {
@@ -89,11 +79,9 @@ static void open_memory(uint32_t device) {
 
 /* Memory is shared within a backend, if it can do that at all. */
 static void find_sight(void) {
-    hcq_device_info a, b;
     for (uint32_t d = 0; d < DEVICES; d++) {
         for (uint32_t e = 0; e < DEVICES; e++) {
-            CHECK_OK(hcq_device_info_get(W.devices[d], &a));
-            CHECK_OK(hcq_device_info_get(W.devices[e], &b));
+            hcq_device_info a = test_info(W.devices[d]), b = test_info(W.devices[e]);
             W.sees[d][e] = d == e || ((a.features & HCQ_FEATURE_MAP) != 0 &&
                                       strcmp(a.backend, b.backend) == 0);
         }

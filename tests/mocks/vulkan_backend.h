@@ -56,7 +56,6 @@ static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
    one queue all share it. */
 static void lanes_have_queues(TEST_ARGS) {
     hcq_vulkan_lane_info a, b, copy;
-    hcq_device_info with, without;
     driver_is("vkmock");
     hcq_device *device = backend_open(2);
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COMPUTE, 0, &a));
@@ -64,13 +63,12 @@ static void lanes_have_queues(TEST_ARGS) {
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COPY, 0, &copy));
     CHECK(a.queue != b.queue && a.family == b.family && copy.family == 2);
     CHECK(a.shared == 1 && copy.shared == 1);
-    CHECK_OK(hcq_device_info_get(device, &with));
+    uint32_t with = test_info(device).features;
     CHECK_OK(hcq_close(device));
     hcq_device_desc desc = test_desc();
     test_forced.no_copy_lane = 1;
     device = test_open(0, &desc);
-    CHECK_OK(hcq_device_info_get(device, &without));
-    CHECK_U64(without.features, with.features & ~(uint32_t)HCQ_FEATURE_COPY_LANE);
+    CHECK_U64(test_info(device).features, with & ~(uint32_t)HCQ_FEATURE_COPY_LANE);
     backend_close(device);
     driver_is("vkmock-one");
     device = backend_open(2);
@@ -122,9 +120,7 @@ static void grids_without_a_base(TEST_ARGS) {
     };
     for (uint32_t i = 0; i < 2; i++) {
         const hcq_dims nine = {1, 9, 1}, eight = {1, 8, 1};
-        hcq_program_desc desc;
-        hcq_program *program = NULL;
-        memset(&desc, 0, sizeof desc);
+        hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL);
         memcpy(desc.args, cases[i].args, sizeof desc.args);
         desc.spirv.data = cases[i].words;
         desc.spirv.size = cases[i].size;
@@ -132,7 +128,7 @@ static void grids_without_a_base(TEST_ARGS) {
         hcq_device *device = backend_open(1);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         const uint64_t args[2] = {make_words(device, 4).address, make_words(device, 4).address};
-        CHECK_OK(hcq_program_create(device, &desc, &program));
+        hcq_program *program = make_kernel(device, desc);
         CHECK_INDEX(hcq_queue_exec(q, program, args, sizeof args, nine, cases[i].block), 0);
         CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_LIMIT);
         log_clear();
@@ -199,9 +195,7 @@ static void blocks_have_limits(TEST_ARGS) {
 /* As many as a program can have. */
 static void most_bindings(TEST_ARGS) {
     uint64_t args[HCQ_MAX_ARGS];
-    hcq_program *program = NULL;
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL);
     desc.spirv.size = sizeof spirv_vk_most;
     desc.spirv.data = spirv_vk_most;
     for (uint32_t i = 0; i < HCQ_MAX_ARGS; i++) {
@@ -215,9 +209,8 @@ static void most_bindings(TEST_ARGS) {
         for (uint32_t i = 0; i < HCQ_MAX_ARGS; i++) {
             args[i] = make_words(device, 64).address;
         }
-        CHECK_OK(hcq_program_create(device, &desc, &program));
-        CHECK_INDEX(hcq_queue_exec(q, program, args, sizeof args,
-                                   hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, make_kernel(device, desc), args, sizeof args, dims_one,
+                                   dims_one), 0);
         submit_and_wait(q, device);
         CHECK_U64(mock_vk_peek(&mock_vk_counters.dispatches), 1);
         backend_close(device);

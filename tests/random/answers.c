@@ -195,9 +195,8 @@ static void check_run(void) {
 
 static void open_device(uint32_t d) {
     uint64_t bytes = (uint64_t)W.threads * W.subs * WORDS * 4;
-    hcq_device_info info;
     W.devices[d] = test_open(d, &W.desc);
-    MUST(hcq_device_info_get(W.devices[d], &info));
+    hcq_device_info info = test_info(W.devices[d]);
     W.compute_lanes = info.compute_lanes;
     W.copy_lanes = info.copy_lanes;
     W.mapped = (info.features & HCQ_FEATURE_MAP) != 0;

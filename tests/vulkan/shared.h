@@ -37,10 +37,8 @@ static counts counts_since(hcq_device *device, const counts *before) {
 /* A description with a shader in place of a CPU kernel. `args` ends with 0. */
 static hcq_program_desc shader_desc(const char *name, const uint32_t *args) {
     const test_shader *shader = shader_named(name);
-    hcq_program_desc desc;
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(name, NULL);
     CHECK(shader != NULL);
-    memset(&desc, 0, sizeof desc);
-    desc.label = name;
     for (uint32_t i = 0; args[i] != HCQ_ARG_NONE; i++) {
         desc.args[i] = args[i];
     }

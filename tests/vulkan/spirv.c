@@ -209,8 +209,7 @@ static void make_change(uint32_t *words, size_t size, const change *c) {
 
 /* Does the block of a module that was read fit the arguments? */
 static int holds(const module *m, hcqi_vk_program *p) {
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL);
     memcpy(desc.args, m->args, sizeof desc.args);
     memcpy(p->args, m->args, sizeof p->args);
     assert_true(hcqi_program_layout(&desc, &p->info));
