@@ -7,7 +7,8 @@
        #define HCQ_CPU
        #include "hcq.h"
 
-   In every other file include it without HCQ_IMPLEMENTATION. Then:
+   In every other file include it without HCQ_IMPLEMENTATION; a program of one file
+   defines HCQ_STATIC as well, and is without what it does not call. Then:
 
        cc main.c -pthread && ./a.out           (glibc before 2.34: and -ldl)
 
@@ -15,6 +16,7 @@
    QUICK START
 
    #define HCQ_IMPLEMENTATION
+   #define HCQ_STATIC
    #define HCQ_CPU
    #include "hcq.h"
    #include <stdio.h>

@@ -18,6 +18,7 @@
    frames in flight. -DHCQ_VULKAN adds the device VULKAN, -DHCQ_CUDA the
    device CUDA. */
 #define HCQ_IMPLEMENTATION
+#define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
 

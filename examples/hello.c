@@ -1,4 +1,5 @@
 #define HCQ_IMPLEMENTATION
+#define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
 #include <stdio.h>

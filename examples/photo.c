@@ -15,6 +15,7 @@
    The result is compared byte for byte with a plain C version of the filter
    that knows nothing of bands. */
 #define HCQ_IMPLEMENTATION
+#define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
 

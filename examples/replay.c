@@ -11,6 +11,7 @@
    submit, run and the wait at the end. Plain C then goes the same 1000 steps
    as often and must come to the same number. */
 #define HCQ_IMPLEMENTATION
+#define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
 
