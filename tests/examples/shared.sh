@@ -6,7 +6,8 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 warnings="-Wall -Wextra -Werror"
 # What a file is told whose implementation stands elsewhere.
-apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED"
+apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED
+    -DHCQ_API=extern"
 hcq=${HCQ_OBJECT:-$dir/hcq.o}
 
 fail() {
