@@ -158,7 +158,7 @@
    the source's device, in to the target's. In a graph these are two commands of its
    schedule and of the profile, with the edge between them. A plain queue goes on when
    both are done, as after a host command, also where only another device than its
-   own can do the copy.
+   own can do the copy. Buffers that submissions bring must be seen by the device.
 
    Memory. A buffer is a small value: device address, size, host pointer or
    NULL. A view is a value too. hcq_free never blocks and is legal while work
@@ -166,10 +166,10 @@
    is done. hcq_alloc_after and hcq_free_after are steps in the order of work,
    submissions without commands. Eager calls (copyin, copyout, transfer,
    program_call) run after everything submitted earlier on the device, held work
-   too, and later submissions see what they wrote; overlap is asked for with
-   queues. So to wait in one for what this thread has yet to release is a
-   deadlock, which ends with HCQ_TIMEOUT; copyin and a program_call without
-   `seconds` do not wait for held work.
+   too, and later submissions see what they wrote, also those of other devices that
+   name the memory; overlap is asked for with queues. So to wait in one for what
+   this thread has yet to release is a deadlock, which ends with HCQ_TIMEOUT;
+   copyin and a program_call without `seconds` do not wait for held work.
 
    Programs. A program is a kernel with the list of its arguments. Arguments
    travel as one block: pointers (8 bytes) and values by C's natural
