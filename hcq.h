@@ -5522,13 +5522,14 @@ static void hcqi_leave_briefly(void) {
    lock, and only then rings doorbells, wakes, logs and notifies. */
 static void hcqi_leave(void) {
     hcqi_bells bells;
-    int rings = 0, idle = hcqi_core.ready_head == NULL && hcqi_core.noticed_head == NULL &&
-                          hcqi_core.unbuilt_head == NULL;
-    while (!idle && (!hcqi_drain_some(256) || hcqi_unbuilt_next())) { hcqi_leave_briefly(); }
-    while (hcqi_core.recheck) {
+    int rings = 0;
+    for (uint32_t again = 1; again;) { /* what a look at all lanes releases, too */
+        int idle = hcqi_core.ready_head == NULL && hcqi_core.noticed_head == NULL &&
+                   hcqi_core.unbuilt_head == NULL;
+        while (!idle && (!hcqi_drain_some(256) || hcqi_unbuilt_next())) { hcqi_leave_briefly(); }
+        again = hcqi_core.recheck;
         hcqi_core.recheck = 0;
-        hcqi_reap_all();
-        hcqi_drain();
+        if (again) { hcqi_reap_all(); }
     }
     for (; (hcqi_core.dirty | hcqi_core.kicks) != 0 || hcqi_core.awake != NULL; rings = 1) {
         if (rings) {                   /* seldom: more than one takes along */
