@@ -1818,10 +1818,10 @@ typedef struct hcq_backend_caps {
                                           cuts there and uses its service thread */
     int indirect;                      /* exec packets may have `grid_at`; else the service
                                           thread reads it, and changes the grid by patch */
-    int unlocked;                      /* alloc, dealloc, import, program_create, exec_check
-                                          and encode are called without the core's lock (or
-                                          with it), several at once; hcq_backend_lock then
-                                          guards what they change */
+    int unlocked;                      /* alloc, dealloc, import, program_create, exec_check,
+                                          encode and encode_free are called without the core's
+                                          lock (or with it), several at once; hcq_backend_lock
+                                          then guards what they change */
 } hcq_backend_caps;
 
 /* What tests of backends force; open finds a copy of it in its description, if
@@ -7377,12 +7377,18 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t
 /* ========================================================================== */
 /* ---- versions ----------------------------------------------- >>versions - */
 
-static void hcqi_version_drop_packets(hcqi_version *v) {
+/* `apart`, as below: lets go of the lock, of what nobody else can find. */
+static void hcqi_version_drop_packets(hcqi_version *v, int apart) {
     if (v->recording.encoded != NULL) {
+        if (apart) { hcqi_native_begin(v->dev); }
         v->dev->backend->encode_free(v->dev->self, &v->recording);
+        if (apart) { hcqi_native_end(v->dev); }
         v->recording.encoded = NULL;
     }
-    for (uint32_t i = 0; i < v->count; i++) { hcqi_packet_unref(&v->packets[i]); }
+    for (uint32_t i = 0; i < v->count; i++) {
+        if (apart && i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+        hcqi_packet_unref(&v->packets[i]);
+    }
     v->count = 0;
 }
 
@@ -7401,19 +7407,24 @@ static void hcqi_version_unlink(hcqi_version *v) {
     if (v->next != NULL) { v->next->prev = v->prev; }
 }
 
-static void hcqi_version_delete(hcqi_version *v) {
+static void hcqi_version_delete(hcqi_version *v, int apart) {
     hcq_memory_hooks *hooks = &v->queue->dev->hooks;
-    hcqi_version_drop_packets(v);
-    if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
+    hcq_device *dev = v->dev;
+    hcqi_version_unlink(v);
+    v->queue->version_count--;
+    dev->pins++;
+    hcqi_version_drop_packets(v, apart);
+    if (apart) { hcqi_native_begin(dev); }
+    if (v->memory_size != 0) { dev->backend->dealloc(dev->self, &v->memory); }
     hcqi_delete(hooks, v->packets, v->capacity * sizeof *v->packets);
     hcqi_delete(hooks, v->segments, v->segment_capacity * sizeof *v->segments);
     hcqi_delete(hooks, v->stamps, v->stamp_capacity * sizeof *v->stamps);
     hcqi_delete(hooks, v->places, v->place_capacity * sizeof *v->places);
     hcqi_delete(hooks, v->patches, v->patch_capacity * sizeof *v->patches);
     hcqi_delete(hooks, v->values, v->value_capacity * sizeof *v->values);
-    hcqi_version_unlink(v);
-    v->queue->version_count--;
     hcqi_delete(hooks, v, sizeof *v);
+    if (apart) { hcqi_native_end(dev); }
+    hcqi_unpin(dev);
 }
 
 /* Lets go of what the last commands name, some of them; 1 = there is nothing more. */
@@ -7431,27 +7442,30 @@ static int hcqi_queue_forget_some(hcq_queue *q) {
     return q->count + q->name_count + q->stated_count == 0;
 }
 
-static void hcqi_queue_free(hcq_queue *q) {
+static void hcqi_queue_free(hcq_queue *q, int apart) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
-    while (q->versions != NULL) { hcqi_version_delete(q->versions); }
-    while (q->aside != NULL) { hcqi_version_delete(q->aside); }
+    hcq_device *dev = q->dev;
+    while (q->versions != NULL) { hcqi_version_delete(q->versions, apart); }
+    while (q->aside != NULL) { hcqi_version_delete(q->aside, apart); }
     while (!hcqi_queue_forget_some(q)) { }
     if (q->graph != NULL) { q->graph->calls->destroy(q); }
+    if (q->prev != NULL) { q->prev->next = q->next; } else { q->dev->queues = q->next; }
+    if (q->next != NULL) { q->next->prev = q->prev; }
+    q->magic = 0;
+    if (apart) { hcqi_apart_begin(dev); }
     hcqi_delete(hooks, q->packets, q->packet_capacity * sizeof *q->packets);
     hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
     hcqi_delete(hooks, q->arena, q->arena_capacity);
     hcqi_delete(hooks, q->names, q->name_capacity * sizeof *q->names);
     hcqi_delete(hooks, q->stated, q->stated_capacity * sizeof *q->stated);
     hcqi_delete(hooks, q->patches, q->patch_capacity * sizeof *q->patches);
-    if (q->prev != NULL) { q->prev->next = q->next; } else { q->dev->queues = q->next; }
-    if (q->next != NULL) { q->next->prev = q->prev; }
-    q->magic = 0;
     hcqi_delete(hooks, q, sizeof *q);
+    if (apart) { hcqi_apart_end(dev); }
 }
 
 /* One user less. */
 static void hcqi_queue_done(hcq_queue *q) {
-    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q, 0); }
 }
 
 static int hcqi_version_idle(const hcqi_version *v) { return v->uses == 0 && v->shapes == 0; }
@@ -7461,7 +7475,7 @@ static void hcqi_version_let_go(hcqi_version *v) {
     hcq_queue *q = v->queue;
     if (!hcqi_version_idle(v) || q->graph != NULL) { return; }
     if (q->version_count > 8 * v->dev->desc.slots) {
-        hcqi_version_delete(v);
+        hcqi_version_delete(v, 0);
     } else if (v->is_aside) {
         hcqi_version_unlink(v);
         hcqi_version_link(v, 0);
@@ -7768,18 +7782,24 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
     }
     v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
     v->mark_offset = v->slot_offset + 8 * stamps;
-    uint64_t bytes = v->mark_offset + (v->profiled ? 16 * count : 0);
-    if (!HCQI_GROW(hooks, v->packets, v->capacity, v->profiled ? 3 * count : count) ||
-        !HCQI_GROW(hooks, v->places, v->place_capacity, hcqi_queue_calls(q)) ||
-        !HCQI_GROW(hooks, v->patches, v->patch_capacity, slice == NULL ? q->patch_count : 0) ||
-        !HCQI_GROW(hooks, v->values, v->value_capacity, q->value_count + (uint64_t)1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
+    uint64_t bytes = v->mark_offset + (v->profiled ? 16 * count : 0), places = hcqi_queue_calls(q);
+    uint64_t patches = slice == NULL ? q->patch_count : 0, values = q->value_count + (uint64_t)1;
+    count = v->profiled ? 3 * count : count;
+    if (count <= v->capacity && places <= v->place_capacity && patches <= v->patch_capacity &&
+        values <= v->value_capacity && bytes <= v->memory_size) {
+        return HCQ_OK;
     }
-    if (bytes <= v->memory_size) { return HCQ_OK; }
     hcqi_native_begin(v->dev);
-    if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
-    hcq_result r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
-    v->memory_size = r == HCQ_OK ? bytes : 0;
+    int room = HCQI_GROW(hooks, v->packets, v->capacity, count) &&
+               HCQI_GROW(hooks, v->places, v->place_capacity, places) &&
+               HCQI_GROW(hooks, v->patches, v->patch_capacity, patches) &&
+               HCQI_GROW(hooks, v->values, v->value_capacity, values);
+    hcq_result r = room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    if (room && bytes > v->memory_size) {
+        if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
+        r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
+        v->memory_size = r == HCQ_OK ? bytes : 0;
+    }
     hcqi_native_end(v->dev);
     return r;
 }
@@ -8020,18 +8040,18 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
    HCQ_NOT_READY: the queue was changed, which only who does not record it can see. */
 static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     hcq_queue *q = v->queue;
-    uint64_t generation = q->generation, updates = q->updates;
-    hcqi_version_drop_packets(v);
+    uint64_t generation = q->generation, updates = q->updates, state = hcqi_queue_state(q);
+    v->uses++;
+    q->pending++;
     v->generation = 0;
+    hcqi_version_drop_packets(v, 1);
     v->foreign = 0;
     v->has_values = 0;
     v->named_frees = 0;
     v->marks = 0;
     v->plain = 0;
     v->profiled = hcqi_profile_on(v->dev);
-    v->uses++;
-    q->pending++;
-    hcq_result r = hcqi_version_make(v, values, hcqi_queue_state(q));
+    hcq_result r = hcqi_version_make(v, values, state);
     v->uses--;
     hcqi_core.changed = 1;             /* who waits for a version looks again */
     if (q->short_head != NULL) { hcqi_queue_feed(q); }
@@ -9230,8 +9250,9 @@ HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
     hcqi_reap_all();
     queue->destroyed = 1;
     if (queue->pending == 0) {
+        queue->pending++;              /* it stays while others get the lock */
         hcqi_queue_forget(queue);
-        hcqi_queue_free(queue);
+        hcqi_queue_free(queue, 1);
     }
     hcqi_leave();
 }
@@ -12538,7 +12559,7 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
             for (hcqi_version *next, *v = aside ? q->aside : q->versions; v != NULL; v = next) {
                 next = v->next;
                 v->foreign &= ~((uint64_t)1 << dev->slot);
-                if (v->dev == dev) { hcqi_version_delete(v); }
+                if (v->dev == dev) { hcqi_version_delete(v, 0); }
             }
         }
     }
@@ -12554,7 +12575,7 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
 
 /* Ends all that was made from the device. */
 static void hcqi_close_objects(hcq_device *dev) {
-    while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
+    while (dev->queues != NULL) { hcqi_queue_free(dev->queues, 0); }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         if (hcqi_core.devices[i] != NULL) { hcqi_device_forget(hcqi_core.devices[i], dev); }
     }

@@ -3309,12 +3309,14 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
 static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, recording->encoded);
+    hcq_backend_lock(1);
     for (uint32_t k = 0; k < 2 * HCQI_VK_LANES; k++) { /* left only by a lost device */
         hcqi_vk_lane *lane = d->lanes[k / HCQI_VK_LANES][k % HCQI_VK_LANES];
         for (uint32_t i = 0; lane != NULL && i < lane->harvest_count; i++) {
             if (lane->harvests[i].list == list) { lane->harvests[i].list = NULL; }
         }
     }
+    hcq_backend_lock(0);
     hcqi_vk_list_free(d, list);
     recording->encoded = NULL;
 }
