@@ -3554,6 +3554,7 @@ static int hcqi_enter_anew(void) {
 static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
 static HCQI_THREAD_LOCAL int hcqi_calling;       /* an engine, a service thread, in a callback */
 static HCQI_THREAD_LOCAL int hcqi_giving;        /* gives batches to the hardware */
+static HCQI_THREAD_LOCAL int hcqi_stays;         /* in a step that keeps the lock */
 static HCQI_THREAD_LOCAL int hcqi_logging; /* runs a logger: 1, or 2 with a line that a
                                               logger's own call wrote */
 static HCQI_THREAD_LOCAL uint32_t hcqi_lines; /* of this thread's calls so far */
@@ -5570,11 +5571,11 @@ static void hcqi_apart_end(hcq_device *dev) {
 
 /* The same around a call of a backend, if that may be. */
 static void hcqi_native_begin(hcq_device *dev) {
-    if (dev->caps.unlocked) { hcqi_apart_begin(dev); }
+    if (dev->caps.unlocked && !hcqi_stays) { hcqi_apart_begin(dev); }
 }
 
 static void hcqi_native_end(hcq_device *dev) {
-    if (dev->caps.unlocked) { hcqi_apart_end(dev); }
+    if (dev->caps.unlocked && !hcqi_stays) { hcqi_apart_end(dev); }
 }
 
 /* hcqi_refuse that lets go of the lock, and the same without the lock held. */
@@ -7386,7 +7387,7 @@ static void hcqi_version_drop_packets(hcqi_version *v, int apart) {
         v->recording.encoded = NULL;
     }
     for (uint32_t i = 0; i < v->count; i++) {
-        if (apart && i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+        if (apart && !hcqi_stays && i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
         hcqi_packet_unref(&v->packets[i]);
     }
     v->count = 0;
@@ -8274,6 +8275,13 @@ static int hcqi_job_take(hcq_job *job) {
     int now = 0, moves = 0;
     hcq_result r = hcqi_version_find(shape, job->values, &now, &moves, &v);
     int built = r == HCQ_OK && (!now || hcqi_version_is_built(v));
+    if (r == HCQ_OK && !built && v->dev->backend->encode == NULL &&
+        v->queue->count < HCQI_SETTLE) { /* a few packets to copy: at once */
+        hcqi_stays = 1;
+        r = hcqi_version_prepare(v, job->values);
+        hcqi_stays = 0;
+        built = r == HCQ_OK;
+    }
     if (built) {
         r = now ? hcqi_version_catch_up(v, job->values) : hcqi_version_fill_in(v, job->values);
         built = r != HCQ_NOT_READY;
