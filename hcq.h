@@ -1031,10 +1031,10 @@ typedef struct hcq_program_info {
                                           that was made last; "" if it says nothing */
 } hcq_program_info;
 
-/* A description of a program that has a kernel for the CPU, whole but for code
-   that you add: HCQ_CPU_PROGRAM(label, fn, HCQ_ARG_IN ...). Of too many
-   arguments: one that hcq_program_create refuses. The function's list ends with
-   HCQ_ARG_NONE. */
+/* Describes a program by its kernel for the CPU and its arguments, in the order
+   of their struct: HCQ_CPU_PROGRAM("scale", scale, HCQ_ARG_INOUT, HCQ_ARG_F32).
+   Add what else there is: .spirv, .ptx, .user. hcq_program_create refuses too
+   many arguments. The function itself wants HCQ_ARG_NONE at the end. */
 #define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
 HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
