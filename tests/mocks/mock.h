@@ -564,6 +564,7 @@ static const hcq_backend mock_backend = {
     .map = mock_map,
     .program_create = mock_program_create,
     .program_destroy = mock_program_destroy,
+    .statistics = mock_statistics,
     .encode = mock_encode,
     .patch = mock_patch,
     .encode_free = mock_encode_free,

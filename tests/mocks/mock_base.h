@@ -226,6 +226,11 @@ static void mock_program_destroy(void *self, void *code) {
     hcq_backend_free(device, program, sizeof *program);
 }
 
+static void mock_statistics(void *self, void *code, char *text, size_t size) {
+    (void)self;
+    snprintf(text, size, "registers %u", ((const mock_program *)code)->info.arg_count);
+}
+
 static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
                                       const hcq_program_info *info, void **code) {
     mock_device *d = (mock_device *)self;

@@ -354,6 +354,29 @@ static void entry_points_by_name(TEST_ARGS) {
     free(bytes);
 }
 
+/* One function under two names is two entry points. */
+static void entry_points_have_their_own(TEST_ARGS) {
+    enum { WORDS = sizeof spirv_vk_length / 4, ENTRY = 15 };
+    static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
+    uint32_t words[2 * WORDS], at = 5, count;
+    const uint64_t made = COUNT(T.dev, PIPELINES);
+    hcq_program_desc desc = shader_desc("vk_length", list);
+    hcq_program *program = NULL;
+    memcpy(words, spirv_vk_length, sizeof spirv_vk_length);
+    while ((words[at] & 0xffff) != ENTRY) { at += words[at] >> 16; }
+    count = words[at] >> 16;
+    memcpy(words + at + count, spirv_vk_length + at, (WORDS - at) * 4);
+    CHECK(words[at + 3] == 0x6e69616d);
+    words[at + 3] = 0x6e72656b;        /* "main" is "kern", too */
+    desc.spirv.data = words;
+    desc.spirv.size = (WORDS + count) * 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        desc.spirv.entry = i % 2 ? "kern" : "main";
+        CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+        CHECK_U64(COUNT(T.dev, PIPELINES) - made, i == 0 ? 1 : 2);
+    }
+}
+
 /* Equal code is one pipeline for each block, while there is a program of it. */
 static void equal_programs_share_pipelines(TEST_ARGS) {
     hcq_buffer dst = make_words(T.dev, 1);
@@ -431,4 +454,5 @@ static void caches_are_saved_and_given(TEST_ARGS) {
     TEST(bindings_are_bound_and_patched), TEST(bindings_on_large_grids),           \
     TEST(bindings_end_with_the_buffer), TEST(misaligned_bindings_are_refused),     \
     TEST(arguments_have_to_fit), TEST(blocks_have_to_fit), TEST(entry_points_by_name), \
-    TEST(equal_programs_share_pipelines), TEST(caches_are_saved_and_given),
+    TEST(entry_points_have_their_own), TEST(equal_programs_share_pipelines),       \
+    TEST(caches_are_saved_and_given),
