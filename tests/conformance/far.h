@@ -93,7 +93,7 @@ static void far_copies_change(TEST_ARGS) {
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_SIZE, 0, 0));
         CHECK_OK(way % 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < 9; i++) {
-            const uint64_t most = i < 4 ? 64 : 256, size = most - 4 * i;
+            const uint64_t most = i < 2 ? 64 : 256, size = most - 4 * i;
             const hcq_value value = hcq_number(size);
             hcq_point done;
             CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &ends[i * i % 3], most));
@@ -200,6 +200,8 @@ static void far_copies_are_seen(TEST_ARGS) {
         CHECK_OK(hcq_profile_start(devices[k], NULL));
     }
     LAUNCH(t.q);
+    CHECK(hcq_profile_print(devices, 2, HCQ_PROFILE_SUMMARY, text, sizeof text) != 0);
+    CHECK(strstr(text, " 2 dependencies") != NULL); /* there and back */
     for (int k = 0; k < 2; k++) {
         CHECK_OK(hcq_profile_events(devices[k], events[k], 16, &counts[k], NULL));
         for (uint32_t i = 0; i < counts[k]; i++) {
