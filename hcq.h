@@ -2044,6 +2044,7 @@ HCQ_API void hcq_sys_library_close(void *library);
    patches one that has the submission's values, and makes a job of it, with the next number of
    the device's timeline, on a lane (>>submit); of several queues a job each and one more that
    follows them; of a graph's launch a job for each slice of its plan (>>planning, >>launching).
+   A queue as before that waits for nothing, behind nothing held, goes at once, unchecked.
 
    A job is HELD while what it waits for is not handed over: its waiters hang in the heaps of
    their signals, by value, or at the job that they follow. Whatever changes a signal or a job

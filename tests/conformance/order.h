@@ -294,8 +294,70 @@ static void destroyed_after_submit(TEST_ARGS) {
     }
 }
 
+/* A queue that nothing has changed is submitted again without being checked again: what
+   may be in its way is looked at each time. */
+static void the_same_again(TEST_ARGS) {
+    hcq_device_desc desc = test_desc();
+    desc.parked = 2;                   /* numbers go round early */
+    desc.parked_limit = 3;
+    hcq_device *device = test_open(0, &desc);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copies = make_queue(device, HCQ_COPY);
+    hcq_buffer a = make_words(device, 4), other = make_words(device, 4);
+    hcq_program *add = make_add(device);
+    hcq_queue *rises = make_queue(device, HCQ_COMPUTE), *takes = make_queue(device, HCQ_COMPUTE);
+    hcq_queue *waits = make_queue(device, HCQ_COMPUTE);
+    hcq_point done, held[3], raise = hcq_at(make_signal(device, 0), 1), passed = make_gate(device);
+    const hcq_value one = hcq_number(1);
+    const uint32_t forty = 40;
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
+    CHECK_INDEX(hcq_queue_fill(copies, other, 4, 1, 1), 0);
+    CHECK_INDEX(hcq_queue_signal(rises, hcq_at(make_signal(device, 0), 1)), 0);
+    CHECK_INDEX(record_add(takes, add, other, 0, 1), 0);
+    CHECK_OK(hcq_queue_variable(takes, 0, HCQ_PART_GRID_X, 0, 1));
+    CHECK_INDEX(hcq_queue_wait(waits, passed), 0);
+    CHECK_INDEX(record_add(waits, add, other, 0, 1), 1);
+    open_gate(passed);
+    CHECK_OK(hcq_queue_submit_with(takes, device, &one, 1, NULL));
+    RUN_OK(rises, device);
+    RUN_OK(waits, device);
+    RUN_OK(q, device);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_RESULT(hcq_queue_submit(takes, device, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_queue_submit(rises, device, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_signal_reset(passed.signal, 0));
+    for (int way = 0; way < 4; way++) {
+        hcq_point gate = way == 3 ? passed : make_gate(device);
+        if (way == 0) {                /* what is held on its lane, ... */
+            CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+        } else if (way == 1) {         /* ... an eager call behind another lane's, ... */
+            CHECK_OK(submit_behind(copies, device, &gate, NULL));
+            CHECK_OK(hcq_copyin(a, &forty, sizeof forty));
+        }
+        CHECK_OK(way == 2 ? submit_behind(q, device, &gate, &done) /* ... its own wait */
+                          : hcq_queue_submit(way == 3 ? waits : q, device, &done));
+        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
+        open_gate(gate);
+        WAIT_OK(done);
+    }
+    CHECK_OK(submit_queue(q, device, NULL, &raise, 0, NULL));
+    WAIT_OK(raise);
+    hcq_point gate = make_gate(device);
+    CHECK_OK(submit_lists(device, &gate, NULL, HCQ_UNORDERED, &held[0]));
+    for (int i = 0; i < 20; i++) { RUN_OK(q, device); } /* round and round, past its number */
+    CHECK_RESULT(test_poll(held[0]), HCQ_TIMEOUT);
+    CHECK_OK(submit_lists(device, &gate, NULL, HCQ_UNORDERED, &held[1]));
+    CHECK_OK(submit_lists(device, &gate, NULL, HCQ_UNORDERED, &held[2]));
+    CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_LIMIT);
+    open_gate(gate);
+    for (int i = 0; i < 3; i++) { WAIT_OK(held[i]); }
+    RUN_OK(q, device);
+    CHECK_U64(READ32(a, 0), 64);
+    CHECK_OK(hcq_close(device));
+}
+
 #define ORDER_TESTS \
     TEST(any_lane_spreads_the_queues_of_one), TEST(copy_lane_overlaps_compute), TEST(wait_device), \
     TEST(parked_limit_refuses), TEST(chain_on_a_small_stack), \
     TEST(empty_submits_give_no_point), TEST(the_point_is_the_last_one_submitted), \
-    TEST(sixteen_queues_at_most), TEST(stale_checks), TEST(destroyed_after_submit)
+    TEST(sixteen_queues_at_most), TEST(stale_checks), TEST(destroyed_after_submit), \
+    TEST(the_same_again)
