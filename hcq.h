@@ -314,6 +314,12 @@
 #define HCQI_PRINTF(fmt_, first_)
 #endif
 
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#define HCQI_INLINE static inline
+#else
+#define HCQI_INLINE static __inline    /* C90: the header part alone */
+#endif
+
 #ifndef HCQ_API
 #ifdef HCQ_STATIC
 #define HCQ_API static HCQI_UNUSED
@@ -447,7 +453,7 @@ typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
 
 /* Makes an hcq_dims. */
-static inline hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
+HCQI_INLINE hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
     hcq_dims dims;
     dims.x = x;
     dims.y = y;
@@ -459,7 +465,7 @@ static inline hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
 
    Lifetime: plain data, may outlive the signal.
 */
-static inline hcq_point hcq_at(hcq_signal signal, uint64_t value) {
+HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
     hcq_point point;
     point.signal = signal;
     point.value = value;
@@ -655,7 +661,7 @@ HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
 /* Converts device nanoseconds to host nanoseconds with a reading of
    hcq_device_clock; the reading's error bound holds for the result. */
-static inline uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
+HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
     return clock->host_ns + (device_ns - clock->device_ns);
 }
 
@@ -755,7 +761,7 @@ HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
 
    Lifetime: the buffer's.
 */
-static inline hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
+HCQI_INLINE hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
     uint64_t left = offset < buffer.size ? buffer.size - offset : 0;
     if (left == 0 || size > left) { return none; }
@@ -801,14 +807,14 @@ typedef struct hcq_transfer_end {
 
    Lifetime: until the transfer returned. Only read from as src.
 */
-static inline hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
+HCQI_INLINE hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
     hcq_transfer_end end;
     end.host = NULL;
     end.buffer = buffer;
     end.size = buffer.size;
     return end;
 }
-static inline hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
+HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
     hcq_transfer_end end = hcq_transfer_device(none);
     end.host = (void *)(uintptr_t)ptr;
@@ -1079,12 +1085,12 @@ HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size
                                     hcq_dims grid, hcq_dims block, double *seconds);
 
 /* The bits of a float or double as a value for hcq_program_fill_kernargs. */
-static inline uint64_t hcq_f32(float value) {
+HCQI_INLINE uint64_t hcq_f32(float value) {
     union { float value; uint32_t bits; } both;
     both.value = value;
     return both.bits;
 }
-static inline uint64_t hcq_f64(double value) {
+HCQI_INLINE uint64_t hcq_f64(double value) {
     union { double value; uint64_t bits; } both;
     both.value = value;
     return both.bits;
@@ -1176,13 +1182,13 @@ enum {
 typedef struct hcq_value { uint64_t number; hcq_buffer buffer; } hcq_value;
 
 /* Make values; hcq_f32 and hcq_f64 give numbers. */
-static inline hcq_value hcq_number(uint64_t number) {
+HCQI_INLINE hcq_value hcq_number(uint64_t number) {
     hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
     value.number = number;
     return value;
 }
 
-static inline hcq_value hcq_value_of(hcq_buffer buffer) {
+HCQI_INLINE hcq_value hcq_value_of(hcq_buffer buffer) {
     hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
     value.buffer = buffer;
     return value;
@@ -1414,7 +1420,7 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count,
                                          hcq_point *point);
-static inline hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device,
+HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device,
                                           hcq_point *point) {
     return hcq_queue_submit_with(queue, device, NULL, 0, point);
 }
@@ -1992,7 +1998,7 @@ HCQ_API void hcq_backend_lock(int locked);
    NULL, and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED).
    leave gives the lock back, and `result`. UNLOCKED. */
 HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
-static inline hcq_result hcq_backend_leave(hcq_result result) {
+HCQI_INLINE hcq_result hcq_backend_leave(hcq_result result) {
     hcq_backend_lock(0);
     return result;
 }

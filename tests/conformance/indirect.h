@@ -88,7 +88,7 @@ static void grids_of_each_run(TEST_ARGS) {
         s.values = &value;
         s.value_count = 1;
         for (uint64_t n = 0; n < 24; n++) {
-            const uint32_t turn = who == IN_INPUT ? n % 6 : 0;
+            const uint32_t turn = who == IN_INPUT ? (uint32_t)(n % 6) : 0;
             if (n == 4) {
                 open_gate(gate);
                 copied = test_query(T.dev, HCQ_QUERY_PACKETS_COPIED);

@@ -56,7 +56,7 @@ def read_header(text):
     text = re.sub(r"^#.*?(?<!\\)$", "", text, flags=re.S | re.M)
     text = re.sub(r"\s+", " ", text)
     functions, structs = {}, {}
-    for result, name, params in re.findall(r"(?:HCQ_API|static inline) ([^;(]*?)(\w+) ?\((.*?)\)"
+    for result, name, params in re.findall(r"(?:HCQ_API|HCQI_INLINE) ([^;(]*?)(\w+) ?\((.*?)\)"
                                            r"(?: \w+\(\d, \d\))?(?:;| \{)", text):
         params = [p for p in split(params, ",") if p not in ("void", "...")]
         functions[name] = (result.strip(), [declared(p) for p in params])
