@@ -387,7 +387,7 @@ static void close_with_held_memory(TEST_ARGS) {
 /* ---- calls that take long ---- */
 
 enum { LONG_ALLOC = 1, LONG_IMPORT, LONG_PROGRAM, LONG_CHECK, LONG_BIND, LONG_SUBMIT, LONG_RELEASE,
-       LONG_PROFILE };
+       LONG_PROFILE, LONG_DESTROY };
 
 /* A call of the backend's of this kind stops, once, until it is told to go on. */
 static uint32_t long_stops, long_inside, long_go, long_late; /* atomic */
@@ -438,6 +438,11 @@ static hcq_result long_encode(void *self, hcq_recording *recording) {
     return mock_encode(self, recording);
 }
 
+static void long_encode_free(void *self, hcq_recording *recording) {
+    long_call(LONG_DESTROY);
+    mock_encode_free(self, recording);
+}
+
 typedef struct long_caller {
     pthread_t thread;
     uint32_t kind;
@@ -465,6 +470,7 @@ static void *long_caller_run(void *user) {
     case LONG_BIND: c->result = hcq_queue_bind(c->queue, c->device); break;
     case LONG_SUBMIT: c->result = hcq_queue_submit(c->queue, c->device, &c->done); break;
     case LONG_PROFILE: c->result = hcq_profile_start(c->device, NULL); break;
+    case LONG_DESTROY: hcq_queue_destroy(c->queue); break;
     default: c->result = hcq_signal_set(c->gate.signal, c->gate.value);
     }
     return NULL;
@@ -502,7 +508,7 @@ static void long_call_meanwhile(long_caller *c, int closes) {
 }
 
 /* Allocating, importing, compiling, checking and encoding, by bind, by submit, for a
-   profile of a queue that is destroyed, or by the set that releases two submissions of
+   profile of a queue that is destroyed, destroying one, or by the set that releases two submissions of
    which the second needs a version of its own. */
 static void long_calls_concern_one_device(TEST_ARGS) {
     hcq_backend backend = mock_named("LONG", "takes long");
@@ -514,9 +520,10 @@ static void long_calls_concern_one_device(TEST_ARGS) {
     backend.program_create = long_program;
     backend.exec_check = long_check;
     backend.encode = long_encode;
+    backend.encode_free = long_encode_free;
     CHECK_OK(hcq_registry_register(registry, &backend));
     desc.registry = registry;
-    for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_PROFILE + 1; k++) {
+    for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_DESTROY + 1; k++) {
         int closes = k % 2;
         long_caller c;
         memset(&c, 0, sizeof c);
@@ -538,9 +545,10 @@ static void long_calls_concern_one_device(TEST_ARGS) {
             sub.flags = HCQ_UNORDERED;
             CHECK_OK(hcq_submit(c.device, &sub, 1, &c.done));
         }
-        CHECK_OK(c.kind == LONG_PROFILE ? hcq_queue_bind(c.queue, c.device) : HCQ_OK);
+        CHECK_OK(c.kind >= LONG_PROFILE ? hcq_queue_bind(c.queue, c.device) : HCQ_OK);
         long_inside = long_go = 0;
-        __atomic_store_n(&long_stops, c.kind < LONG_BIND ? c.kind : LONG_BIND, __ATOMIC_SEQ_CST);
+        int encodes = c.kind >= LONG_BIND && c.kind <= LONG_PROFILE;
+        __atomic_store_n(&long_stops, encodes ? LONG_BIND : c.kind, __ATOMIC_SEQ_CST);
         CHECK(pthread_create(&c.thread, NULL, long_caller_run, &c) == 0);
         long_call_meanwhile(&c, closes);
         CHECK(c.result == HCQ_OK || (closes && c.result < 0));
