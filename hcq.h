@@ -7710,6 +7710,29 @@ static const hcqi_call *hcqi_version_call(const hcqi_version *v, uint32_t call) 
     return v->queue->graph == NULL ? NULL : &v->queue->graph->plan.calls[call];
 }
 
+/* Argument block, bytes or payload of a packet, and what the device has for it. */
+static hcq_result hcqi_version_fill(hcqi_version *v, hcq_packet *p, const hcqi_meta *m) {
+    uint8_t *block = m->arena_size == 0 ? NULL : hcqi_version_host(v, m->arena);
+    uint64_t address = block == NULL ? 0 : v->memory.address + m->arena;
+    if (block != NULL) { memcpy(block, v->queue->arena + m->arena, m->arena_size); }
+    if (p->kind == HCQ_COMMAND_EXEC) {
+        if (hcqi_packet_is_read(p, v->dev)) {
+            p->u.exec.grid[0] = p->u.exec.grid[1] = p->u.exec.grid[2] = 1; /* until it is */
+            p->u.exec.grid_at = 0;
+            p->flags |= HCQ_PACKET_CHANGES;
+        }
+        p->u.exec.args = address;
+        p->u.exec.code = p->u.exec.program->codes[v->dev->slot].code;
+    } else if (p->kind == HCQ_COMMAND_WRITE) {
+        p->u.copy.src = address;
+    } else if (p->kind == HCQ_COMMAND_CUSTOM) {
+        p->u.custom.payload = block;
+        p->u.custom.encode_fn = hcqi_custom_find(p->u.custom.type, v->dev->backend);
+        if (p->u.custom.encode_fn == NULL) { return HCQ_ERROR_UNSUPPORTED; }
+    }
+    return HCQ_OK;
+}
+
 /* Makes packet `at` of the version what the recording says now of a call: of a graph's
    plan, or a command. What was updated before, or a submission brings parts of, may change
    again. */
@@ -7719,29 +7742,13 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
     uint32_t i = c == NULL ? call : c->command;
     const hcqi_meta *m = &q->metas[i];
     hcq_packet *p = &v->packets[at];
-    uint8_t *block = m->arena_size == 0 ? NULL : hcqi_version_host(v, m->arena);
     *p = q->packets[i];
     int copies = p->kind == HCQ_COMMAND_COPY && (hcqi_is_placeholder(p->u.copy.dst) ||
                                                  hcqi_is_placeholder(p->u.copy.src));
     if (c != NULL) { p->flags = (uint8_t)(c->overlap ? HCQ_OVERLAP : 0); }
     if (c != NULL && c->half == HCQI_IN) { p->flags |= HCQI_SECOND; }
     if (m->stamp != 0 || m->patches != 0 || copies) { p->flags |= HCQ_PACKET_CHANGES; }
-    if (block != NULL) { memcpy(block, q->arena + m->arena, m->arena_size); }
-    if (p->kind == HCQ_COMMAND_EXEC) {
-        if (hcqi_packet_is_read(p, v->dev)) {
-            p->u.exec.grid[0] = p->u.exec.grid[1] = p->u.exec.grid[2] = 1; /* until it is */
-            p->u.exec.grid_at = 0;
-            p->flags |= HCQ_PACKET_CHANGES;
-        }
-        p->u.exec.args = block == NULL ? 0 : v->memory.address + m->arena;
-        p->u.exec.code = p->u.exec.program->codes[v->dev->slot].code;
-    } else if (p->kind == HCQ_COMMAND_WRITE) {
-        p->u.copy.src = v->memory.address + m->arena;
-    } else if (p->kind == HCQ_COMMAND_CUSTOM) {
-        p->u.custom.payload = block;
-        p->u.custom.encode_fn = hcqi_custom_find(p->u.custom.type, v->dev->backend);
-        if (p->u.custom.encode_fn == NULL) { return HCQ_ERROR_UNSUPPORTED; }
-    }
+    HCQI_PASS(hcqi_version_fill(v, p, m));
     for (uint32_t k = 0; k < m->name_count; k++) {
         const hcqi_allocation *a = q->names[m->name_first + k];
         hcqi_allocation *bridge = c != NULL && c->half == k + 1 ? hcqi_call_bridge(q, c) : NULL;
