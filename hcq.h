@@ -7179,7 +7179,7 @@ static hcq_result hcqi_update_end(hcq_queue *q, const hcq_packet *p, int buffers
 
 static hcq_result hcqi_update_sync(hcq_queue *q, int32_t index, hcq_command_kind kind,
                                    const hcq_signal *signal, uint64_t value) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_update_begin(q, index, kind, &p));
     hcqi_signal *old = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
     hcqi_signal *s = signal == NULL ? old : hcqi_signal_find(*signal);
@@ -7202,7 +7202,7 @@ HCQI_DEF hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
 
 HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index, const hcq_dims *grid,
                                           const hcq_dims *block) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
     hcq_program *program = p->u.exec.program;
     HCQI_CHECK(queue, p->index, grid == NULL || p->u.exec.grid_at == 0, HCQ_ERROR_INVALID,
@@ -7219,7 +7219,7 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index, const
 
 HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const hcq_buffer *dst,
                                           const hcq_buffer *src, uint64_t size) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_COPY, &p));
     const hcqi_meta *m = &queue->metas[index];
     uint32_t first = m->name_first;
@@ -7259,7 +7259,7 @@ static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64
 
 HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                          const void *value, size_t size) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     uint32_t arg;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
     HCQI_PASS(hcqi_arg_at(queue, p->index, "offset", offset, &arg));
@@ -7300,7 +7300,7 @@ static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
 
 HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
                                             const void *payload) {
-    hcq_packet *p;
+    hcq_packet *p = NULL;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_CUSTOM, &p));
     const hcq_custom_type *type = p->u.custom.type;
     uint8_t *old = queue->arena + queue->metas[index].arena;

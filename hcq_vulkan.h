@@ -904,6 +904,7 @@ static uint32_t hcqi_vk_result_index(uint32_t code) {
 /* Finds the type, constant or variable `id`. */
 static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
     hcqi_vk_op found = {0, 0, 0};
+    *op = found;
     if (id == 0 || id >= m->bound) {
         return hcqi_vk_say(m, "the module uses id %u; it says that its ids are 1 to %u",
                            (unsigned)id, (unsigned)(m->bound - 1));

@@ -890,7 +890,7 @@ windows() {
 }
 
 linked() { # SUFFIX PROGRAMS...: the library once by $compile, and each program with it
-    suffix=$1 apart=
+    suffix=$1 apart=-DHCQ_API=extern
     shift
     for part in '' CPU_ VULKAN_ CUDA_; do
         apart="$apart -DHCQI_${part}IMPLEMENTED"
