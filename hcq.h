@@ -474,6 +474,7 @@ HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 
 /* ========================================================================== */
 /* ---- device --------------------------------------------------- >>device - */
+/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 /* Where the library's own memory comes from. `align` is a power of two, up to
    64 KiB. The functions may be called from any thread and with the library's
@@ -681,6 +682,7 @@ HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
 /* ========================================================================== */
 /* ---- memory --------------------------------------------------- >>memory - */
+/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
@@ -865,6 +867,7 @@ HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wait
 
 /* ========================================================================== */
 /* ---- signals ------------------------------------------------- >>signals - */
+/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 
@@ -980,6 +983,7 @@ HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
 
 /* ========================================================================== */
 /* ---- programs ----------------------------------------------- >>programs - */
+/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 /* Kinds of argument. Buffers take 8 bytes (a device address). */
 enum {
@@ -1098,6 +1102,7 @@ HCQI_INLINE uint64_t hcq_f64(double value) {
 
 /* ========================================================================== */
 /* ---- queues --------------------------------------------------- >>queues - */
+/* Threads: one at a time per queue, where nothing else is said. Errors: the chapter's, too. */
 
 typedef enum hcq_queue_kind {
     HCQ_COMPUTE,                       /* every command */
@@ -1353,7 +1358,7 @@ HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
 */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 
-/* Counts the recorded commands. */
+/* Counts the recorded commands; negative: why it cannot. */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
 
 /* Reads command `index` back. */
@@ -1421,7 +1426,7 @@ HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count,
                                          hcq_point *point);
 HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device,
-                                          hcq_point *point) {
+                                        hcq_point *point) {
     return hcq_queue_submit_with(queue, device, NULL, 0, point);
 }
 
@@ -1454,6 +1459,7 @@ HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission 
 
 /* ========================================================================== */
 /* ---- graphs --------------------------------------------------- >>graphs - */
+/* Threads: one at a time per queue, where nothing else is said. Errors: the chapter's, too. */
 
 /* Makes an empty graph: a queue of kind HCQ_GRAPH, for all calls that take a queue.
 
@@ -1522,6 +1528,7 @@ HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_
 
 /* ========================================================================== */
 /* ---- profile ------------------------------------------------- >>profile - */
+/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 typedef struct hcq_profile_desc {
     uint32_t events;                   /* kept, the latest; 128 bytes each [65536] */
@@ -1588,6 +1595,7 @@ HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
 
 /* ========================================================================== */
 /* ---- registry ----------------------------------------------- >>registry - */
+/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 struct hcq_backend;
 
@@ -1720,7 +1728,8 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
    and signals are packets too but never reach a backend: batches are cut there.
    What a submission will bring as dst or src has a top byte until then that no
    address has. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
-   nanoseconds, or what `stamp_ns` makes nanoseconds of. */
+   nanoseconds, or what `stamp_ns` makes nanoseconds of; whole, since the host may read
+   an earlier run's there. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
     uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_CHANGES */
@@ -9178,11 +9187,16 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
         const hcq_submission *sub = &submissions[i];
         uint32_t more = sub->wait_count | sub->signal_count | sub->value_count | sub->flags;
         int one = more == 0 && sub->affinity == 0 && sub->queue_count == 1 && sub->queues != NULL;
-        uint64_t plain = one ? hcqi_submit_plain(sub->queues[0], dev) : 0;
-        hcqi_submit s;
-        hcqi_submit_init(&s, dev, sub);
-        r = plain != 0 ? hcqi_submit_refused(dev, plain, plain) : hcqi_submit_run(&s);
-        if ((plain | s.number) != 0) { number = plain | s.number; }
+        uint64_t done = one ? hcqi_submit_plain(sub->queues[0], dev) : 0;
+        if (done != 0) {
+            r = hcqi_submit_refused(dev, done, done);
+        } else {
+            hcqi_submit s;
+            hcqi_submit_init(&s, dev, sub);
+            r = hcqi_submit_run(&s);
+            done = s.number;
+        }
+        if (done != 0) { number = done; }
     }
     if (r == HCQ_ERROR_OUT_OF_MEMORY) { hcqi_oom(dev, "submit"); }
     if (r == HCQ_ERROR_WOULD_BLOCK) { hcqi_refuse(dev, r, "submit: in a callback, without room"); }

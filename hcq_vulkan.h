@@ -3656,11 +3656,13 @@ static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h) {
         const hcq_packet *p = &h->list->recording->packets[i];
         uint64_t stored;
         if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
-        uint8_t *host = hcqi_vk_host(d, p->u.stamp.dst, 8);
+        void *host = hcqi_vk_host(d, p->u.stamp.dst, 8);
         uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
         VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8, &stored,
                                                 8, VK_QUERY_RESULT_64_BIT);
-        if (r == VK_SUCCESS && host != NULL) { memcpy(host, &stored, 8); } /* else it did not run */
+        if (r == VK_SUCCESS && host != NULL) { /* else it did not run */
+            hcqi_atomic_store64(HCQI_CAST(uint64_t *, host), stored);
+        }
     }
 }
 

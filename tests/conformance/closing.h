@@ -508,8 +508,8 @@ static void long_call_meanwhile(long_caller *c, int closes) {
 }
 
 /* Allocating, importing, compiling, checking and encoding, by bind, by submit, for a
-   profile of a queue that is destroyed, destroying one, or by the set that releases two submissions of
-   which the second needs a version of its own. */
+   profile of a queue that is destroyed, destroying one, or by the set that releases two
+   submissions of which the second needs a version of its own. */
 static void long_calls_concern_one_device(TEST_ARGS) {
     hcq_backend backend = mock_named("LONG", "takes long");
     hcq_registry *registry = make_registry();

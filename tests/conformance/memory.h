@@ -45,7 +45,8 @@ static void memory_for_writing(TEST_ARGS) {
         uint64_t before = test_query(T.dev, HCQ_QUERY_SUBMISSIONS);
         CHECK_OK(i == 0 ? hcq_copyout(got, hcq_view(b, 1, 0), BYTES - 1)
                         : hcq_transfer(hcq_transfer_host(got, BYTES),
-                                       hcq_transfer_device(hcq_view(b, 1, 0)), BYTES - 1, 0, BOUND));
+                                       hcq_transfer_device(hcq_view(b, 1, 0)), BYTES - 1, 0,
+                                       BOUND));
         CHECK(memcmp(got, want + 1, BYTES - 1) == 0);
         CHECK_U64(test_query(T.dev, HCQ_QUERY_SUBMISSIONS) > before, apart);
         before = test_query(T.dev, HCQ_QUERY_SUBMISSIONS);

@@ -158,7 +158,8 @@ static void mock_execute(const mock_device *d, const hcq_packet *packet) {
         mock_fill(d, packet);
         break;
     case HCQ_COMMAND_TIMESTAMP:
-        memcpy(mock_host(d, packet->u.stamp.dst, 8), &now, 8);
+        __atomic_store_n((uint64_t *)mock_host(d, packet->u.stamp.dst, 8), now,
+                         __ATOMIC_RELEASE);
         break;
     default:
         mock_abort("a command reached a batch that must not: kind, index", packet->kind,

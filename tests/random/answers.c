@@ -282,7 +282,8 @@ static void answers_stay(void **state) {
 #ifdef HCQ_TEST_CUDA
     T.cuda_left = cuda_left();
 #endif
-    for (round_number = 0; round_number < rounds && (!seconds || hcq_sys_now_ns() < until); round_number++) {
+    for (round_number = 0; round_number < rounds; round_number++) {
+        if (seconds && hcq_sys_now_ns() >= until) { break; }
         open_run();
         if (O.signals) {
             interrupt_start();

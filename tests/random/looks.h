@@ -190,7 +190,8 @@ static void check_note(const note *n) {
         mock_sleep(100000);
     }
     if (note_calls(n) != !n->cancelled) {
-        differs("a notification", n->on, HCQ_NOT_READY, note_calls(n) ? "it ran" : "it did not run");
+        const char *is = note_calls(n) ? "it ran" : "it did not run";
+        differs("a notification", n->on, HCQ_NOT_READY, is);
     }
     if (n->handle_fd >= 0) {
         close((int)n->handle_fd);

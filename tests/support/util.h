@@ -817,7 +817,8 @@ static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
 }
 
 static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
-    return make_kernel(device, HCQ_CPU_PROGRAM("put", k_put, HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32));
+    return make_kernel(device,
+                       HCQ_CPU_PROGRAM("put", k_put, HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32));
 }
 
 static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
