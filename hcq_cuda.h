@@ -3256,8 +3256,8 @@ static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     streams[2] = d->one_stream;
     for (int i = 0; i < 3; i++) {
         if (streams[i] == NULL) { continue; }
-        (void)d->api->StreamSynchronize(streams[i]);
-        (void)d->api->StreamDestroy(streams[i]);
+        if (streams[i] != d->memory_stream) { (void)d->api->StreamSynchronize(streams[i]); }
+        (void)d->api->StreamDestroy(streams[i]); /* its frees run, behind others' work, too */
     }
     if (d->pool != NULL) { (void)d->api->MemPoolDestroy(d->pool); }
     hcq_backend_lock(1);

@@ -1003,8 +1003,9 @@ run_step() { # NAME BACKEND: runs one, prints its line, keeps its result
         [ "$result" = SKIP ] || note="may not be skipped: $note"
         ;;
     *)
-        note="exit status $status, in $(grep -aE '^\[ RUN' "$log" | tail -n 1 | cut -c14-)"
-        note="$note: $(grep -aE 'Sanitizer: |^\[  FAILED|error: |^FAIL' "$log" | head -n 1)"
+        in=$(grep -aE '^\[ RUN' "$log" | tail -n 1 | cut -c14-)
+        first=$(grep -aE 'Sanitizer: |^\[  FAILED|error: |^FAIL' "$log" | head -n 1)
+        note="exit status $status${in:+, in $in}: ${first:-$(tail -n 1 "$log")}"
         ;;
     esac
     if [ -e "$log.ended" ]; then

@@ -189,7 +189,7 @@ static void fork_once(const fork_things *p) {
     close(ends[0]);
     wrong[length < 0 ? 0 : length] = 0;
     CHECK(waitpid(child, &status, 0) == child);
-    if (length > 0) { test_fail(__FILE__, __LINE__, wrong); }
+    if (length > 0) { test_fail(__FILE__, __LINE__, "%s", wrong); }
     CHECK(!WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM); /* it hangs */
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

@@ -440,7 +440,7 @@ static const schedule_test tests[] = {
     { "counter-left", counter_left, ALL, { 0, 0 }, NULL },
     { "counter-two", counter_two, { 2, 3 }, { 1000, 100000 }, NULL },
     { "counter-timed", counter_timed, { 2, 3 }, { 1000, 100000 }, NULL },
-    { "engine", engine, { 3, 4 }, { 300, 30000 }, NULL },
+    { "engine", engine, { 3, 3 }, { 300, 60000 }, NULL },
     { "engine-twice", engine_twice, { 2, 3 }, { 300, 30000 }, NULL },
     { "engine-shared", engine_shared, { 1, 2 }, { 1000, 30000 }, NULL },
     { "engine-chunk", engine_chunk, { 1, 2 }, { 300, 30000 }, NULL },

@@ -175,6 +175,7 @@ typedef struct mock_vk_object {
     struct mock_vk_object *next;       /* of the device's list */
     struct mock_vk_device *device;
     struct mock_vk_object *pool;       /* with which it goes, or NULL */
+    struct mock_vk_object *members, *sibling; /* of a pool */
     void (*close)(struct mock_vk_object *o); /* gives back what it has, or NULL */
     unsigned number;                   /* among all objects */
     uintptr_t inside;                  /* thread that uses it alone, atomic */

@@ -44,6 +44,10 @@ static void *mock_vk_new(mock_vk_device *d, mock_vk_object *pool, mock_vk_kind k
     pthread_mutex_lock(&d->lock);
     o->next = d->objects;
     d->objects = o;
+    if (pool) {
+        o->sibling = pool->members;
+        pool->members = o;
+    }
     pthread_mutex_unlock(&d->lock);
     return o;
 }
@@ -60,9 +64,8 @@ static void mock_vk_unused(const mock_vk_object *o) {
 
 /* With all of a pool; under the lock. */
 static void mock_vk_destroy(mock_vk_object *o) {
-    int pool = o->kind == MOCK_VK_KIND_COMMAND_POOL || o->kind == MOCK_VK_KIND_DESCRIPTOR_POOL;
-    for (mock_vk_object *c = pool ? o->device->objects : NULL; c; c = c->next) {
-        if (c->pool == o && mock_vk_lives(c)) {
+    for (mock_vk_object *c = o->members; c; c = c->sibling) {
+        if (mock_vk_lives(c)) {
             mock_vk_destroy(c);
         }
     }
