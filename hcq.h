@@ -2570,7 +2570,8 @@ typedef struct hcqi_stated {
 
 enum { HCQI_READ = 1, HCQI_WRITE = 2 };
 
-typedef struct hcqi_order { uint32_t before, after, next; } hcqi_order; /* next: of `after`, + 1 */
+/* In a list of commands or calls: what one follows, or who read a range. */
+typedef struct hcqi_link { uint32_t of, next; } hcqi_link;
 
 /* size 0: it was not declared. `value`: its place in lists of values. */
 typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; uint32_t value; } hcqi_input;
@@ -2597,6 +2598,14 @@ typedef struct hcqi_arena {
     hcqi_piece *pieces;
 } hcqi_arena;
 
+/* A submission of a device: the last before a block was freed that it may use, or that
+   runs a launch's slice. */
+typedef struct hcqi_stamp {
+    hcq_device *dev;
+    uint64_t serial;                   /* there may be another one in its place */
+    uint64_t number;
+} hcqi_stamp;
+
 /* Bytes that one call reads or writes, of memory of `dev`. `base` is whose addresses
    they are: an input, an empty, host memory, a device's memory. */
 typedef struct hcqi_touch {
@@ -2614,8 +2623,6 @@ typedef struct hcqi_range {
 } hcqi_range;
 
 typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity; } hcqi_base;
-
-typedef struct hcqi_reader { uint32_t call, next; } hcqi_reader;
 
 /* Host memory through which a copy goes between devices that do not see each other's: at
    the target's device [0], at the source's [1]; only at one of them if the other one sees it,
@@ -2644,8 +2651,6 @@ typedef struct hcqi_call {
     uint32_t mark;                     /* scratch: 1 + the last that follows it */
 } hcqi_call;
 
-typedef struct hcqi_need { uint32_t slice, place; } hcqi_need;
-
 /* What one lane runs of a graph. */
 typedef struct hcqi_slice {
     hcq_device *dev;
@@ -2655,10 +2660,6 @@ typedef struct hcqi_slice {
     uint32_t patch_first, patch_count; /* hcqi_plan.patches */
     hcqi_set inputs;
 } hcqi_slice;
-
-/* Do two slices of consecutive launches conflict: always, or where these inputs
-   are the same memory as before? */
-typedef struct hcqi_cross { uint32_t always; hcqi_set inputs; } hcqi_cross;
 
 typedef struct hcqi_plan {
     uint64_t generation;               /* of the recording, as in versions; 0 = none */
@@ -2671,21 +2672,22 @@ typedef struct hcqi_plan {
     uint32_t call_count;
     uint32_t bridge_count;
     hcqi_base *bases;
-    uint32_t base_count;
     hcqi_touch *touches;
     uint32_t touch_count, touch_capacity;
-    hcqi_reader *readers;
+    hcqi_link *readers;
     uint32_t reader_count, reader_capacity;
     uint32_t *edges;
     uint32_t edge_count, edge_capacity;
     uint32_t *clocks;                  /* scratch by call and slice */
-    hcqi_need *waits;
+    uint32_t *waits;                   /* calls */
     uint32_t wait_count;
     hcqi_patch *patches;
     uint32_t patch_count;
     hcqi_slice slices[HCQI_MAX_SLICES];
     uint32_t slice_count;
-    hcqi_cross *cross;                 /* [later * slice_count + earlier] */
+    hcqi_set *cross;                   /* [later * slice_count + earlier]: consecutive launches
+                                          conflict there where these inputs are the same memory
+                                          as before; `end` is HCQI_NONE: always */
     struct {
         hcq_device *dev;
         uint64_t serial;
@@ -2740,7 +2742,7 @@ typedef struct hcqi_graph_calls {
 
 struct hcqi_graph {
     const hcqi_graph_calls *calls;
-    hcqi_order *orders;                /* hcq_queue_edge */
+    hcqi_link *orders;                 /* hcq_queue_edge; next: of the same command, + 1 */
     uint32_t order_count, order_capacity;
     hcqi_input inputs[HCQ_MAX_VALUES];
     uint32_t input_end;                /* those declared are below */
@@ -2771,7 +2773,7 @@ struct hcqi_launch {
     uint64_t serial;
     uint64_t plan;                     /* its serial */
     hcqi_signal *signals[HCQI_MAX_SLICES]; /* place: the call is done */
-    struct { hcq_device *dev; uint64_t serial, number; } slices[HCQI_MAX_SLICES]; /* their jobs */
+    hcqi_stamp slices[HCQI_MAX_SLICES]; /* their jobs */
     uint32_t signal_count, slice_count;
     hcqi_touch *inputs;                /* where they are */
     uint32_t input_capacity;
@@ -2846,15 +2848,6 @@ struct hcq_program {
     const void *parts[HCQI_PARTS];     /* of blobs, what `desc` points at */
 };
 
-/* Another device that may use a block, and what has to be done there once it is freed. */
-typedef struct hcqi_stamp {
-    hcq_device *dev;
-    uint64_t id;                       /* its serial */
-    uint64_t number;                   /* of its last submission before the free */
-} hcqi_stamp;
-
-typedef struct hcqi_freed { hcqi_allocation *head, *tail; } hcqi_freed;
-
 typedef enum hcqi_block_state { HCQI_LIVE, HCQI_FREED, HCQI_TOMB } hcqi_block_state;
 
 struct hcqi_allocation {
@@ -2869,7 +2862,7 @@ struct hcqi_allocation {
     uint64_t number;                   /* as in a stamp, on its own device */
     hcqi_stamp *stamps;                /* devices it is mapped to */
     uint32_t stamp_count, stamp_capacity;
-    hcqi_allocation *next, *prev;      /* in hcq_device.cached or .leaving */
+    hcqi_allocation *next, *prev;      /* in a list of hcq_device.freed_head */
     hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
     hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
 };
@@ -2970,7 +2963,8 @@ struct hcq_device {
     hcqi_blob *blobs[HCQI_BLOBS];
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
-    hcqi_freed cached, leaving;        /* freed blocks, the oldest first; never used again */
+    hcqi_allocation *freed_head[2], *freed_tail[2]; /* freed blocks, the oldest first: never used
+                                          again, cached */
     hcqi_allocation *shelves[HCQI_SHELVES]; /* rings of those that are cached */
     uint64_t allocated_bytes, freed_bytes;
     hcqi_stage *stages;                /* a ring of .staging_count */
@@ -3593,6 +3587,11 @@ static int hcqi_device_open(const hcq_device *dev) {
         if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
     }
     return 0;
+}
+
+/* Is it open, and no other one in its place? */
+static int hcqi_device_is(const hcq_device *dev, uint64_t serial) {
+    return hcqi_device_open(dev) && dev->serial == serial;
 }
 
 /* With the lock held: the line waits until that is free, as a logger may call hcq.
@@ -6052,7 +6051,7 @@ static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, cha
     }
     int freed = 0;
     for (int cached = 0; cached < 2; cached++) {
-        const hcqi_allocation *a = cached ? dev->cached.tail : dev->leaving.tail;
+        const hcqi_allocation *a = dev->freed_tail[cached];
         for (int i = 0; a != NULL && i < HCQI_SETTLE; i++, a = a->prev) {
             freed |= address - a->memory.address < a->memory.size;
         }
@@ -6073,6 +6072,11 @@ static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, cha
     return text;
 }
 
+/* Is it that device still, and not done? */
+static int hcqi_stamp_unmet(const hcqi_stamp *s) {
+    return hcqi_device_is(s->dev, s->serial) && s->dev->done_prefix < s->number;
+}
+
 /* Once the block is freed `dev` is to be asked, too. */
 static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
     uint32_t i = 0;
@@ -6081,7 +6085,7 @@ static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     a->stamps[i].dev = dev;
-    a->stamps[i].id = dev->serial;     /* there may have been another in its place */
+    a->stamps[i].serial = dev->serial;
     if (i == a->stamp_count) { a->stamp_count++; }
     return HCQ_OK;
 }
@@ -6421,11 +6425,6 @@ static const hcqi_input *hcqi_placeholder_find(const hcq_queue *q, uint64_t addr
     return in != NULL && hcqi_placeholder_offset(address) < in->size ? in : NULL;
 }
 
-/* Is its device still the one that it was made for? */
-static int hcqi_placeholder_lives(const hcqi_input *in) {
-    return hcqi_device_open(in->dev) && in->dev->serial == in->serial;
-}
-
 static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
                                       "argument may be";
 
@@ -6447,7 +6446,7 @@ static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program
         const hcqi_input *in = hcqi_placeholder_find(q, address);
         if (in == NULL) {
             *a = hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, &why);
-        } else if (!hcqi_placeholder_lives(in)) {
+        } else if (!hcqi_device_is(in->dev, in->serial)) {
             why = HCQ_ERROR_CLOSED;
         }
         if (why != HCQ_OK) { bad = hcqi_address_bad(program->dev, address, text, sizeof text); }
@@ -6540,7 +6539,7 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
         op->dev = in->dev;
         if (op->reach > in->size - hcqi_placeholder_offset(op->address)) {
             bad = "is not a buffer";
-        } else if (!hcqi_placeholder_lives(in)) {
+        } else if (!hcqi_device_is(in->dev, in->serial)) {
             why = HCQ_ERROR_CLOSED;
             bad = "its device was closed";
         }
@@ -6984,11 +6983,10 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
         return 0;
     }
     for (uint32_t i = 0; i < from->order_count; i++) {
-        hcqi_order *o = &g->orders[g->order_count++];
+        hcqi_link *o = &g->orders[g->order_count++];
         *o = from->orders[i];
         if (o->next != 0) { o->next += orders; }
-        o->before += first;
-        o->after += first;
+        o->of += first;
     }
     for (uint32_t n = 0; n < from->input_end; n++) {
         if (from->inputs[n].size != 0) { hcqi_input_set(q, n, from->inputs[n]); }
@@ -7848,19 +7846,19 @@ static void hcqi_version_mark(hcqi_version *v, uint32_t command) {
     p->u.stamp.dst = v->memory.address + v->mark_offset + 8 * (uint64_t)v->marks++;
 }
 
-/* What only a graph's slices wait for and raise. */
-static hcq_packet *hcqi_version_relative(hcqi_version *v, hcq_command_kind kind,
-                                         const hcqi_call *c, uint32_t slice, uint32_t place) {
-    hcq_packet *p = hcqi_version_extra(v, kind, c->command);
-    p->flags = (uint8_t)(HCQI_RELATIVE | (c->half == HCQI_IN ? HCQI_SECOND : 0));
-    p->u.relative.slice = slice;
-    p->u.relative.place = place;
-    return p;
-}
-
 /* Where the profile knows a command that is recorded as `index`, or its second half. */
 static uint64_t hcqi_half_number(uint32_t index, int second) {
     return 2 * (uint64_t)index + (uint64_t)(second != 0);
+}
+
+/* What only a graph's slices wait for and raise: that call `at` is done. */
+static void hcqi_version_relative(hcqi_version *v, hcq_command_kind kind, const hcqi_call *c,
+                                  const hcqi_call *at) {
+    hcq_packet *p = hcqi_version_extra(v, kind, c->command);
+    p->flags = (uint8_t)(HCQI_RELATIVE | (c->half == HCQI_IN ? HCQI_SECOND : 0));
+    p->u.relative.slice = at->slice;
+    p->u.relative.place = at->place;
+    p->u.relative.from = hcqi_half_number(at->command, at->half == HCQI_IN);
 }
 
 /* What reads the grid of exec `i`: a copy to where the host can look, and a step of the
@@ -7889,10 +7887,8 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
     const hcqi_plan *plan = c == NULL ? NULL : &v->queue->graph->plan;
     hcqi_allocation *bridge = hcqi_call_bridge(v->queue, c);
     for (uint32_t k = 0; c != NULL && k < c->wait_count; k++) {
-        const hcqi_need *need = &plan->waits[c->wait_first + k];
-        const hcqi_call *from = &plan->calls[plan->slices[need->slice].calls[need->place - 1]];
-        hcq_packet *w = hcqi_version_relative(v, HCQ_COMMAND_WAIT, c, need->slice, need->place);
-        w->u.relative.from = hcqi_half_number(from->command, from->half == HCQI_IN);
+        const hcqi_call *from = &plan->calls[plan->waits[c->wait_first + k]];
+        hcqi_version_relative(v, HCQ_COMMAND_WAIT, c, from);
     }
     if (bridge != NULL && bridge->twin != NULL) {
         hcq_packet *host = hcqi_version_extra(v, HCQ_COMMAND_HOST, i);
@@ -7914,9 +7910,7 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
     } else if (timed && !(made->flags & HCQI_FAR)) {
         hcqi_version_mark(v, i);
     }
-    if (c != NULL && c->signals) {
-        hcqi_version_relative(v, HCQ_COMMAND_SIGNAL, c, c->slice, c->place);
-    }
+    if (c != NULL && c->signals) { hcqi_version_relative(v, HCQ_COMMAND_SIGNAL, c, c); }
     return HCQ_OK;
 }
 
@@ -10283,21 +10277,20 @@ static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t fla
 }
 
 /* The list that it is in while it is freed. */
-static hcqi_freed *hcqi_freed_list(const hcqi_allocation *a) {
-    int leaves = (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) != 0 ||
-                 ((a->flags & HCQ_ZEROED) != 0 && a->memory.host == NULL);
-    return leaves ? &a->dev->leaving : &a->dev->cached;
+static int hcqi_freed_list(const hcqi_allocation *a) {
+    return (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) == 0 &&
+           ((a->flags & HCQ_ZEROED) == 0 || a->memory.host != NULL);
 }
 
 static void hcqi_freed_put(hcqi_allocation *a) {
-    hcqi_freed *list = hcqi_freed_list(a);
+    int cached = hcqi_freed_list(a);
     a->state = HCQI_FREED;
-    a->prev = list->tail;
+    a->prev = a->dev->freed_tail[cached];
     a->next = NULL;
-    *(a->prev != NULL ? &a->prev->next : &list->head) = a;
-    list->tail = a;
+    *(a->prev != NULL ? &a->prev->next : &a->dev->freed_head[cached]) = a;
+    a->dev->freed_tail[cached] = a;
     a->dev->freed_bytes += a->memory.size;
-    if (list == &a->dev->leaving) { return; }
+    if (!cached) { return; }
     hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *first = *link;
     a->same_next = first != NULL ? first : a;
     a->same_prev = first != NULL ? first->same_prev : a;
@@ -10309,11 +10302,11 @@ static void hcqi_freed_put(hcqi_allocation *a) {
 }
 
 static void hcqi_freed_take(hcqi_allocation *a) {
-    hcqi_freed *list = hcqi_freed_list(a);
-    *(a->prev != NULL ? &a->prev->next : &list->head) = a->next;
-    *(a->next != NULL ? &a->next->prev : &list->tail) = a->prev;
+    int cached = hcqi_freed_list(a);
+    *(a->prev != NULL ? &a->prev->next : &a->dev->freed_head[cached]) = a->next;
+    *(a->next != NULL ? &a->next->prev : &a->dev->freed_tail[cached]) = a->prev;
     a->dev->freed_bytes -= a->memory.size;
-    if (list == &a->dev->leaving) { return; }
+    if (!cached) { return; }
     hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *next = a->same_next;
     if (*link == a) {
         if (next != a) { next->shelf_next = a->shelf_next; }
@@ -10321,15 +10314,6 @@ static void hcqi_freed_take(hcqi_allocation *a) {
     }
     a->same_prev->same_next = next;
     next->same_prev = a->same_prev;
-}
-
-static int hcqi_stamp_lives(const hcqi_stamp *s) {
-    return hcqi_device_open(s->dev) && s->dev->serial == s->id;
-}
-
-/* Is something not done that another device had to do before the block was freed? */
-static int hcqi_stamp_unmet(const hcqi_stamp *s) {
-    return hcqi_stamp_lives(s) && s->dev->done_prefix < s->number;
 }
 
 /* Is everything done that was to be before the block is used again? `soon`: or handed
@@ -10364,8 +10348,9 @@ static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart)
     for (hcqi_allocation *a = list; a != NULL; a = a->next) {
         for (uint32_t i = 0; i < a->stamp_count; i++) {
             const hcq_device *other = a->stamps[i].dev;
-            if (!hcqi_stamp_lives(&a->stamps[i]) || other->backend->unmap == NULL) { continue; }
-            other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
+            if (hcqi_device_is(other, a->stamps[i].serial) && other->backend->unmap != NULL) {
+                other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
+            }
         }
     }
     if (apart) { hcqi_native_begin(dev); }
@@ -10388,7 +10373,7 @@ static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
     for (;;) {
         hcqi_allocation *list = NULL;
         for (int cached = 0; cached < 2; cached++) {
-            hcqi_allocation *a = cached ? dev->cached.head : dev->leaving.head, *next;
+            hcqi_allocation *a = dev->freed_head[cached], *next;
             for (int i = 0; i < HCQI_SETTLE && a != NULL; i++, a = next) {
                 next = a->next;
                 if (a->number > dev->done_prefix) { break; }
@@ -12666,8 +12651,7 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
     device->closed_next = hcqi_core.closed;
     hcqi_core.closed = device;
-    hcqi_list_release(device, device->leaving.head, 1);
-    hcqi_list_release(device, device->cached.head, 1);
+    for (int i = 0; i < 2; i++) { hcqi_list_release(device, device->freed_head[i], 1); }
     hcqi_leave();
     hcqi_device_undo(device);
     hcqi_enter();
@@ -12798,18 +12782,17 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
 
 HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after) {
     HCQI_PASS(hcqi_graph_enter(graph));
-    uint32_t first = (uint32_t)before, then = (uint32_t)after;
+    uint32_t first = (uint32_t)before;
     hcqi_graph *g = graph->graph;
     if (first >= graph->count) { return hcqi_command_refuse(graph, "before", before); }
-    if (then >= graph->count) { return hcqi_command_refuse(graph, "after", after); }
+    if ((uint32_t)after >= graph->count) { return hcqi_command_refuse(graph, "after", after); }
     HCQI_CHECK(graph, HCQI_NONE, before < after, HCQ_ERROR_INVALID,
                "before: is not recorded before after");
     HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
                                            (uint64_t)g->order_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    hcqi_order *o = &g->orders[g->order_count++];
-    o->before = first;
-    o->after = then;
+    hcqi_link *o = &g->orders[g->order_count++];
+    o->of = first;
     o->next = graph->metas[after].orders;
     graph->metas[after].orders = g->order_count;
     return hcqi_queue_changed(graph);
@@ -13000,18 +12983,18 @@ static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, int writes, uint3
         hcqi_range *r = &base->ranges[at];
         if (!hcqi_plan_edge(q, r->writer, c)) { return 0; }
         if (!writes) {
-            if (r->readers != HCQI_NONE && plan->readers[r->readers].call == c) { continue; }
+            if (r->readers != HCQI_NONE && plan->readers[r->readers].of == c) { continue; }
             if (!HCQI_GROW(hooks, plan->readers, plan->reader_capacity,
                            (uint64_t)plan->reader_count + 1)) {
                 return 0;
             }
-            plan->readers[plan->reader_count].call = c;
-            plan->readers[plan->reader_count].next = r->readers;
+            hcqi_link reader = { c, r->readers };
+            plan->readers[plan->reader_count] = reader;
             r->readers = plan->reader_count++;
             continue;
         }
         for (uint32_t k = r->readers; k != HCQI_NONE; k = plan->readers[k].next) {
-            if (!hcqi_plan_edge(q, plan->readers[k].call, c)) { return 0; }
+            if (!hcqi_plan_edge(q, plan->readers[k].of, c)) { return 0; }
         }
         r->writer = c;
         r->readers = HCQI_NONE;
@@ -13028,7 +13011,7 @@ static int hcqi_command_is_fence(const hcq_queue *q, uint32_t i) {
 /* Finds every edge of the graph: the earlier calls that each call follows. */
 static int hcqi_plan_edges(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    const hcqi_order *orders = q->graph->orders;
+    const hcqi_link *orders = q->graph->orders;
     uint32_t fence = HCQI_NONE;
     for (uint32_t i = 0; i < plan->call_count; i++) {
         hcqi_call *c = &plan->calls[i];
@@ -13050,7 +13033,7 @@ static int hcqi_plan_edges(hcq_queue *q) {
         }
         uint32_t ordered = c->half == HCQI_IN ? 0 : q->metas[c->command].orders;
         for (uint32_t k = ordered; ok && k != 0; k = orders[k - 1].next) {
-            ok = hcqi_plan_edge(q, plan->firsts[orders[k - 1].before + 1] - 1, i);
+            ok = hcqi_plan_edge(q, plan->firsts[orders[k - 1].of + 1] - 1, i);
         }
         if (!ok) { return 0; }
         c->edge_count = plan->edge_count - c->edge_first;
@@ -13124,7 +13107,7 @@ static uint32_t hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial)
         i++;
     }
     if (i < plan->device_count) { return i; }
-    if (!hcqi_device_open(dev) || dev->serial != serial) {
+    if (!hcqi_device_is(dev, serial)) {
         hcqi_refuse(q->dev, HCQ_ERROR_CLOSED, "queue '%s': names a device that was closed",
                     q->label);
         return HCQI_NONE;
@@ -13298,10 +13281,10 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
     }
     uint64_t n = plan->slice_count;
     plan->clocks = HCQI_TAKE(&plan->arena, uint32_t, plan->call_count * n);
-    plan->waits = HCQI_TAKE(&plan->arena, hcqi_need, plan->edge_count);
+    plan->waits = HCQI_TAKE(&plan->arena, uint32_t, plan->edge_count);
     plan->patches = HCQI_TAKE(&plan->arena, hcqi_patch,
                               q->name_count + 2 * (uint64_t)q->patch_count); /* of both halves */
-    plan->cross = HCQI_TAKE(&plan->arena, hcqi_cross, n * n);
+    plan->cross = HCQI_TAKE(&plan->arena, hcqi_set, n * n);
     return plan->clocks == NULL || plan->waits == NULL || plan->patches == NULL ||
                    plan->cross == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
@@ -13340,8 +13323,7 @@ static void hcqi_plan_waits(hcq_queue *q) {
             for (uint32_t m = 0; m < n; m++) {
                 if (known[m] > clock[m]) { clock[m] = known[m]; }
             }
-            hcqi_need wait = { late->slice, late->place };
-            plan->waits[plan->wait_count++] = wait;
+            plan->waits[plan->wait_count++] = (uint32_t)(late - plan->calls);
             late->signals = 1;
             c->overlap = 0;
         }
@@ -13397,10 +13379,10 @@ static void hcqi_plan_patches(hcq_queue *q) {
 static void hcqi_plan_cross(hcqi_plan *plan, uint32_t a, uint64_t others, uint32_t base) {
     uint32_t n = plan->slice_count;
     HCQI_BITS(b, others) {
-        hcqi_cross *both[] = { &plan->cross[a * n + b], &plan->cross[b * n + a] };
+        hcqi_set *both[] = { &plan->cross[a * n + b], &plan->cross[b * n + a] };
         for (uint32_t k = 0; k < 2; k++) {
-            both[k]->always |= base >= HCQ_MAX_VALUES;
-            if (base < HCQ_MAX_VALUES) { hcqi_set_add(&both[k]->inputs, base); }
+            if (base < HCQ_MAX_VALUES) { hcqi_set_add(both[k], base); }
+            if (base >= HCQ_MAX_VALUES) { both[k]->end = HCQI_NONE; }
         }
     }
 }
@@ -13437,7 +13419,7 @@ static hcq_result hcqi_plan_crossings(hcq_queue *q) {
             hcqi_plan_cross(plan, a, all, HCQI_NONE);
         }
         for (uint32_t k = q->metas[c->command].orders; k != 0; k = q->graph->orders[k - 1].next) {
-            uint32_t before = q->graph->orders[k - 1].before;
+            uint32_t before = q->graph->orders[k - 1].of;
             for (uint32_t n = plan->firsts[before]; n < plan->firsts[before + 1]; n++) {
                 uint32_t slice = plan->calls[n].slice;
                 if (slice != HCQI_NONE) { hcqi_plan_cross(plan, slice, bit, HCQI_NONE); }
@@ -13463,8 +13445,8 @@ static hcq_result hcqi_plan_begin(hcq_queue *q) {
     plan->arena = arena;
     hcqi_arena_begin(&plan->arena, &q->dev->hooks);
     for (uint32_t i = 0; i < q->count; i++) { plan->bridge_count += q->metas[i].from != NULL; }
-    plan->base_count = HCQ_MAX_VALUES + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
-    plan->bases = HCQI_TAKE(&plan->arena, hcqi_base, plan->base_count);
+    plan->bases = HCQI_TAKE(&plan->arena, hcqi_base,
+                            HCQ_MAX_VALUES + q->graph->empty_count + 1 + HCQI_MAX_DEVICES);
     plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, (uint64_t)q->count + plan->bridge_count);
     plan->firsts = HCQI_TAKE(&plan->arena, uint32_t, (uint64_t)q->count + 1);
     const hcq_memory_hooks *hooks = &plan->arena.hooks; /* seldom more than two a call: */
@@ -13490,9 +13472,7 @@ static uint64_t hcqi_plan_shape(const hcq_queue *q) {
             hash = hcqi_hash(hash, plan->edges[c->edge_first + k]);
         }
     }
-    for (uint32_t k = 0; k < plan->wait_count; k++) {
-        hash = hcqi_hash(hash, (uint64_t)plan->waits[k].slice << 32 | plan->waits[k].place);
-    }
+    for (uint32_t k = 0; k < plan->wait_count; k++) { hash = hcqi_hash(hash, plan->waits[k]); }
     return hash;
 }
 
@@ -13502,7 +13482,7 @@ static hcq_result hcqi_graph_living(hcq_queue *q) {
     HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
     for (uint32_t d = 0; d < plan->device_count; d++) {
         hcq_device *dev = plan->devices[d].dev;
-        if (!hcqi_device_open(dev) || dev->serial != plan->devices[d].serial || dev->closing) {
+        if (!hcqi_device_is(dev, plan->devices[d].serial) || dev->closing) {
             return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
                                "queue '%s': names a device that was closed", q->label);
         }
@@ -13745,18 +13725,17 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
     const hcqi_plan *plan = &m->queue->graph->plan;
     uint32_t slice = job->version->slice;
     for (uint32_t k = 0; k < m->slice_count; k++) {
-        hcq_device *dev = m->slices[k].dev;
+        const hcqi_stamp *s = &m->slices[k];
         int meets = m->whole || k == slice;
         if (!meets) {
-            const hcqi_cross *x = &plan->cross[slice * plan->slice_count + k];
-            meets = x->always != 0;
+            const hcqi_set *x = &plan->cross[slice * plan->slice_count + k];
+            meets = x->end == HCQI_NONE;
             for (uint32_t w = 0; w < HCQ_MAX_VALUES / 64; w++) {
-                meets |= (x->inputs.words[w] & m->same.words[w]) != 0;
+                meets |= (x->words[w] & m->same.words[w]) != 0;
             }
         }
-        if (!meets || !hcqi_device_open(dev) || dev->serial != m->slices[k].serial) { continue; }
-        if (m->slices[k].number <= dev->done_prefix) { continue; }
-        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, dev->exact, m->slices[k].number);
+        if (!meets || !hcqi_stamp_unmet(s)) { continue; }
+        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, s->dev->exact, s->number);
         (*tail)->order = 1;
     }
 }
@@ -13869,10 +13848,8 @@ static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
         hcqi_submit *s = &w->submits[d];
         hcqi_submit_number(s);
         for (uint32_t i = 0; i < s->count; i++) {
-            uint32_t k = s->versions[i]->slice;
-            launch->slices[k].dev = s->dev;
-            launch->slices[k].serial = s->dev->serial;
-            launch->slices[k].number = s->first + i;
+            hcqi_stamp job = { s->dev, s->dev->serial, s->first + i };
+            launch->slices[s->versions[i]->slice] = job;
         }
     }
     for (uint32_t d = 0; d < plan->device_count; d++) { hcqi_submit_enlist(&w->submits[d]); }

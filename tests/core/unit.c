@@ -223,7 +223,7 @@ static void cache_gives_up_the_oldest_first(TEST_ARGS) {
     CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 2 * SIZE + 3 + 5);
     CHECK_RESULT(hcq_free(blocks[4]), HCQ_ERROR_CLOSED); /* the old name is stale */
     CHECK_OK(hcq_trim(dev, 0));
-    CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 0 && dev->cached.head == NULL);
+    CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 0 && dev->freed_head[1] == NULL);
     CHECK_OK(hcq_close(dev));
 }
 

@@ -125,8 +125,8 @@ static void find_before(const graph *g, uint32_t skipped_wait, set *before) {
         }
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
             if (w != skipped_wait) {
-                add_prefix(&plan->slices[plan->waits[w].slice], plan->waits[w].place, mine,
-                           before);
+                const hcqi_call *from = &plan->calls[plan->waits[w]];
+                add_prefix(&plan->slices[from->slice], from->place, mine, before);
             }
         }
     }
@@ -223,10 +223,8 @@ static void check_order(const graph *g, const hcqi_plan *plan) {
     for (uint32_t i = 0; i < g->count; i++) {
         const hcqi_call *c = &plan->calls[i];
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
-            const hcqi_need *need = &plan->waits[w];
-            uint32_t before = plan->slices[need->slice].calls[need->place - 1];
-            set_add(&awaited, before);
-            if (before >= i) {
+            set_add(&awaited, plan->waits[w]);
+            if (plan->waits[w] >= i) {
                 wrong("call %u waits for what does not come before it", i);
             }
         }
@@ -250,8 +248,7 @@ static void check_waits_are_needed(const graph *g, const hcqi_plan *plan) {
             uint32_t other;
             find_before(g, w, R.without);
             if (find_unordered(g, R.without, &other) == NOBODY) {
-                wrong("the wait of call %u for place %u of slice %u is needless", i,
-                      plan->waits[w].place, plan->waits[w].slice);
+                wrong("the wait of call %u for call %u is needless", i, plan->waits[w]);
             }
             R.waits++;
         }
@@ -328,7 +325,7 @@ static int is_edge(const graph *g, uint32_t a, uint32_t b) {
 /* What two slices of two launches have to do with each other. */
 static void check_crossing(const graph *g, const hcqi_plan *plan, uint32_t s, uint32_t t) {
     const hcqi_slice *one = &plan->slices[s], *other = &plan->slices[t];
-    const hcqi_cross *x = &plan->cross[s * plan->slice_count + t];
+    const hcqi_set *x = &plan->cross[s * plan->slice_count + t];
     uint32_t always = 0, missed = 0;
     for (uint32_t i = 0; i < one->count; i++) {
         for (uint32_t k = 0; k < other->count; k++) {
@@ -337,12 +334,12 @@ static void check_crossing(const graph *g, const hcqi_plan *plan, uint32_t s, ui
                                  is_edge(g, one->calls[i], other->calls[k]));
             for (uint32_t n = 0; n < INPUTS; n++) {
                 missed |= calls_meet_in(a, b, FIRST_INPUT + n) &&
-                          !hcqi_set_has(&x->inputs, INPUT_NUMBER(n));
+                          !hcqi_set_has(x, INPUT_NUMBER(n));
             }
         }
     }
     R.crossed += always;
-    if (x->always < always || missed) {
+    if ((always && x->end != HCQI_NONE) || missed) {
         wrong("slice %u does not follow slice %u of the launch before", s, t);
     }
 }
