@@ -2697,38 +2697,6 @@ typedef struct hcqi_plan {
     hcqi_set inputs, written;
 } hcqi_plan;
 
-typedef enum hcqi_item_kind { HCQI_ITEM_CALL, HCQI_ITEM_SYNC, HCQI_ITEM_WAIT } hcqi_item_kind;
-
-typedef struct hcqi_item {
-    hcqi_item_kind kind;
-    uint32_t list;
-    uint32_t call;
-    uint32_t sync;                     /* WAIT: its item */
-    uint32_t waiters;                  /* SYNC */
-    uint32_t order;                    /* in which HCQ_STEP does it */
-    uint32_t next;                     /* of the list */
-} hcqi_item;
-
-typedef struct hcqi_list {
-    hcq_device *dev;
-    int copies;
-    uint32_t first, last;              /* items, HCQI_NONE: it is empty */
-    uint32_t *done;                    /* of each other list: items that its WAITs bring */
-    uint32_t at;                       /* next in the order, HCQI_NONE: it is over */
-    uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
-} hcqi_list;
-
-/* Made when it is asked for. */
-typedef struct hcqi_schedule {
-    hcqi_arena arena;
-    hcqi_item *items;
-    uint32_t item_count;
-    uint32_t *run;                     /* items by their order */
-    uint32_t *places;                  /* item of each call */
-    hcqi_list *lists;
-    uint32_t list_count;
-} hcqi_schedule;
-
 /* What the core needs of the rooms of graphs. Only hcq_graph_create names them, so that
    they are not in a program that makes none. */
 typedef struct hcqi_graph_calls {
@@ -2753,7 +2721,6 @@ struct hcqi_graph {
     uint32_t bridge_capacity;          /* zero behind those of the plan */
     uint64_t named_frees;              /* when last checked */
     hcqi_plan plan;
-    hcqi_schedule schedule;
     hcqi_launch *newest, *idle;        /* launches in flight, and over, by `earlier` */
     uint32_t launch_count, flying;     /* in both; in flight */
     struct hcqi_making *making;        /* made by the first launch */
@@ -13950,7 +13917,6 @@ static void hcqi_graph_delete(hcq_queue *q) {
         hcqi_delete(hooks, launch, sizeof *launch);
     }
     hcqi_arena_delete(&g->plan.arena);
-    hcqi_arena_delete(&g->schedule.arena);
     hcqi_delete(hooks, g->orders, g->order_capacity * sizeof *g->orders);
     hcqi_delete(hooks, g->empties, g->empty_capacity * sizeof *g->empties);
     hcqi_delete(hooks, g->bridges, g->bridge_capacity * sizeof *g->bridges);
@@ -13987,6 +13953,39 @@ HCQI_COLD_BEGIN
 /* ---- graphs: the schedule ---------------------------------- >>scheduling - */
 /* The plan as a list per device, with SYNC (all of this list so far is done) and
    WAIT (for another list's SYNC) between the commands. */
+
+typedef enum hcqi_item_kind { HCQI_ITEM_CALL, HCQI_ITEM_SYNC, HCQI_ITEM_WAIT } hcqi_item_kind;
+
+typedef struct hcqi_item {
+    hcqi_item_kind kind;
+    uint32_t list;
+    uint32_t call;
+    uint32_t sync;                     /* WAIT: its item */
+    uint32_t waiters;                  /* SYNC */
+    uint32_t order;                    /* in which HCQ_STEP does it */
+    uint32_t next;                     /* of the list */
+} hcqi_item;
+
+typedef struct hcqi_list {
+    hcq_device *dev;
+    int copies;
+    uint32_t first, last;              /* items, HCQI_NONE: it is empty */
+    uint32_t *done;                    /* of each other list: items that its WAITs bring */
+    uint32_t at;                       /* next in the order, HCQI_NONE: it is over */
+    uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
+} hcqi_list;
+
+typedef struct hcqi_schedule {
+    hcq_queue *queue;
+    uint32_t flags;                    /* of HCQ_STEP, print or dot */
+    hcqi_arena arena;
+    hcqi_item *items;
+    uint32_t item_count;
+    uint32_t *run;                     /* items by their order */
+    uint32_t *places;                  /* item of each call */
+    hcqi_list *lists;
+    uint32_t list_count;
+} hcqi_schedule;
 
 /* The list of a device, or of copies to it. */
 static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int copies) {
@@ -14030,8 +14029,8 @@ static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t fro
 }
 
 /* Adds a call, if it is one that schedules have. */
-static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t call, uint32_t flags) {
-    hcqi_schedule *sched = &q->graph->schedule;
+static hcq_result hcqi_schedule_call(hcqi_schedule *sched, uint32_t call) {
+    const hcq_queue *q = sched->queue;
     const hcqi_plan *plan = &q->graph->plan;
     const hcqi_call *c = &plan->calls[call];
     uint32_t i = c->command;
@@ -14054,7 +14053,7 @@ static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t call, uint32_t flags
                            outputs);
     }
     uint32_t list = hcqi_schedule_list(sched, copy ? touches[0].dev : c->dev,
-                                       copy && (flags & HCQ_COPY_LISTS) != 0);
+                                       copy && (sched->flags & HCQ_COPY_LISTS) != 0);
     if (copy) {
         uint32_t from = hcqi_schedule_list(sched, touches[1].dev, 0);
         hcqi_schedule_wait(sched, list, from, HCQI_NONE);
@@ -14072,8 +14071,7 @@ static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t call, uint32_t flags
    at first as in `start` (NULL: as they are); the first one's next item is done and it
    goes to the end. A SYNC lets the others pass as long as one has something else to do;
    a list with a WAIT for a SYNC to come leaves the row until then. */
-static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
-    hcqi_schedule *sched = &q->graph->schedule;
+static void hcqi_schedule_order(hcqi_schedule *sched, const uint32_t *start) {
     uint32_t row[HCQI_MAX_DEVICES * 2], count = sched->list_count, order = 0;
     for (uint32_t n = 0; n < sched->item_count; n++) { sched->items[n].order = HCQI_NONE; }
     for (uint32_t k = 0; k < count; k++) {
@@ -14107,16 +14105,17 @@ static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
     }
 }
 
-/* Makes the lists what the plan says. */
-static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
-    hcqi_schedule *sched = &q->graph->schedule;
+/* Makes the lists what the plan says; the arena is to be deleted in any case. */
+static hcq_result hcqi_schedule_build(hcqi_schedule *sched, hcq_queue *q, uint32_t flags) {
     const hcqi_plan *plan = &q->graph->plan;
+    memset(sched, 0, sizeof *sched);
+    sched->queue = q;
+    sched->flags = flags;
     HCQI_PASS(hcqi_plan_make(q));
     uint32_t lists = 2 * plan->device_count;
     /* A wait for each edge and each copy at most, each with a SYNC: */
     uint64_t items = 3 * (uint64_t)plan->call_count + 2 * (uint64_t)plan->edge_count;
     hcqi_arena_begin(&sched->arena, &q->dev->hooks);
-    sched->item_count = sched->list_count = 0;
     sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
     sched->items = HCQI_TAKE(&sched->arena, hcqi_item, items);
     sched->run = HCQI_TAKE(&sched->arena, uint32_t, items);
@@ -14127,8 +14126,8 @@ static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
-    for (uint32_t i = 0; i < plan->call_count; i++) { HCQI_PASS(hcqi_schedule_call(q, i, flags)); }
-    hcqi_schedule_order(q, NULL);
+    for (uint32_t i = 0; i < plan->call_count; i++) { HCQI_PASS(hcqi_schedule_call(sched, i)); }
+    hcqi_schedule_order(sched, NULL);
     return HCQ_OK;
 }
 
@@ -14179,10 +14178,11 @@ static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *name, h
 }
 
 /* An item: a line, or a node of DOT. */
-static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, hcqi_quotes quotes) {
+static void hcqi_print_item(hcqi_text *t, const hcqi_schedule *sched, uint32_t n,
+                            hcqi_quotes quotes) {
     char name[HCQI_NAME_BYTES];
     int dot = quotes == HCQI_DOT;
-    const hcqi_schedule *sched = &q->graph->schedule;
+    const hcq_queue *q = sched->queue;
     const hcqi_item *item = &sched->items[n];
     if (dot) { hcqi_print(t, "    n%u [label=\"", n); }
     hcqi_print(t, dot ? "%u: " : "  %3u  ", item->order);
@@ -14207,12 +14207,11 @@ static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, hcqi_q
     hcqi_print(t, "\n");
 }
 
-static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, hcqi_quotes quotes) {
+static void hcqi_print_schedule(hcqi_text *t, const hcqi_schedule *sched, hcqi_quotes quotes) {
     char name[HCQI_NAME_BYTES];
     int dot = quotes == HCQI_DOT;
-    const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_item *items = sched->items;
-    hcqi_name_text(name, q->label, quotes);
+    hcqi_name_text(name, sched->queue->label, quotes);
     if (dot) { hcqi_print(t, "digraph \"%s\" {\n  node [shape=box];\n", name); }
     for (uint32_t k = 0; k < sched->list_count; k++) {
         const hcqi_list *l = &sched->lists[k];
@@ -14220,7 +14219,7 @@ static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, hcqi_quotes qu
         hcqi_print(t, dot ? "%s%s\";\n" : "%s%s\n", hcqi_name_text(name, l->dev->label, quotes),
                    l->copies ? "-copy" : "");
         for (uint32_t n = l->first; n != HCQI_NONE; n = items[n].next) {
-            hcqi_print_item(t, q, n, quotes);
+            hcqi_print_item(t, sched, n, quotes);
             if (dot && n != l->last) { hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next); }
         }
         if (dot) { hcqi_print(t, "  }\n"); }
@@ -14235,16 +14234,17 @@ static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, hcqi_quotes qu
 static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size,
                                  hcqi_quotes quotes) {
     hcqi_text t;
+    hcqi_schedule sched;
     hcqi_text_begin(&t, text, size);
     if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
     const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
     if (text == NULL && size != 0) { bad = "text: is NULL"; }
     if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
-    if (bad != NULL) {
-        hcqi_refuse(q->dev, q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID, "%s", bad);
-    } else if (hcqi_schedule_build(q, flags) == HCQ_OK) {
-        hcqi_print_schedule(&t, q, quotes);
-    }
+    hcq_result why = q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID;
+    hcq_result r = bad != NULL ? hcqi_refuse(q->dev, why, "%s", bad)
+                               : hcqi_schedule_build(&sched, q, flags);
+    if (r == HCQ_OK) { hcqi_print_schedule(&t, &sched, quotes); }
+    if (bad == NULL) { hcqi_arena_delete(&sched.arena); }
     hcqi_leave();
     return t.length;
 }
@@ -14344,8 +14344,8 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
 
 /* All items in their order, without the lock; the submission behind them raises the
    signals and is the launch's point. */
-static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q) {
-    const hcqi_schedule *sched = &q->graph->schedule;
+static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
+    const hcq_queue *q = sched->queue;
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r = hcqi_step_sync(plan);
     for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
@@ -14371,17 +14371,22 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q) {
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
     const hcqi_plan *plan = &q->graph->plan;
+    hcqi_schedule sched;
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    HCQI_PASS(hcqi_schedule_build(q, sub->flags));
-    if (sub->wait_count + sub->signal_count != 0) { HCQI_PASS(hcqi_submit_points(s)); }
-    hcqi_graph_pin(plan);
-    hcqi_leave();
-    hcq_result r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
-    int began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
-    if (r == HCQ_OK) { r = hcqi_step_walk(s, q); }
-    hcqi_enter();
-    if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
-    hcqi_graph_unpin(plan);
+    hcq_result r = hcqi_schedule_build(&sched, q, sub->flags);
+    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
+    int began = r == HCQ_OK;
+    if (began) {
+        hcqi_graph_pin(plan);
+        hcqi_leave();
+        r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
+        began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
+        if (r == HCQ_OK) { r = hcqi_step_walk(s, &sched); }
+        hcqi_enter();
+        if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
+        hcqi_graph_unpin(plan);
+    }
+    hcqi_arena_delete(&sched.arena);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;

@@ -342,8 +342,26 @@ static void step_fails(TEST_ARGS) {
     }
 }
 
+static hcq_result host_prints(void *graph) {
+    char text[64];
+    return hcq_queue_print((hcq_queue *)graph, 0, text, sizeof text) ? HCQ_OK : HCQ_ERROR_HOST;
+}
+
+/* A command that prints its own graph, with other lists, is not in its way. */
+static void print_within_a_step(TEST_ARGS) {
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_queue *g = make_graph();
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_copy(g, hcq_view(a, 4, 4), a, 4), 0);
+    CHECK_INDEX(hcq_queue_host(g, host_prints, g), 1);
+    CHECK_INDEX(record_word(g, hcq_view(a, 8, 4), 3, 4), 2);
+    CHECK_OK(submit_queue(g, T.dev, NULL, NULL, HCQ_STEP | HCQ_COPY_LISTS, &done));
+    WAIT_OK(done);
+    CHECK_U64(READ32(a, 2), 3);
+}
+
 #define GRAPH_LAUNCH_TESTS \
     TEST(launch_beside_other_work), TEST(later_work_follows_a_launch), \
     TEST(launches_among_submissions), \
     TEST(launch_with_waits_and_signals), TEST(one_failing_launch_of_many), \
-    TEST(failed_launch_keeps_the_order), TEST(step_fails)
+    TEST(failed_launch_keeps_the_order), TEST(step_fails), TEST(print_within_a_step)

@@ -5,15 +5,11 @@
 #include "cases.h"
 #include "plan.h"
 
-static hcqi_schedule *build_schedule(hcq_queue *q, uint32_t flags, const uint32_t *start) {
+static void build_schedule(hcqi_schedule *s, hcq_queue *q, uint32_t flags) {
     hcqi_enter();
-    hcq_result r = hcqi_schedule_build(q, flags);
-    if (r == HCQ_OK) {
-        hcqi_schedule_order(q, start);
-    }
+    hcq_result r = hcqi_schedule_build(s, q, flags);
     hcqi_leave();
     CHECK_OK(r);
-    return &q->graph->schedule;
 }
 
 /* ---- rules that hold for every schedule ---- */
@@ -174,6 +170,7 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
 static void check_schedule(const graph *whole, uint32_t flags) {
     const graph *g = find_parts(whole);
     uint32_t start[HCQI_MAX_DEVICES * 2];
+    hcqi_schedule s;
     char text[64] = "x";
     if (!g->can_step) {
         if (hcq_queue_dot(g->queue, flags, text, sizeof text) != 0 || text[0] != 0) {
@@ -182,17 +179,18 @@ static void check_schedule(const graph *whole, uint32_t flags) {
         return;
     }
     find_hazards(g);
-    for (uint32_t round = 0; round < 2; round++) {
-        hcqi_schedule *s = build_schedule(g->queue, flags, NULL);
-        for (uint32_t i = 0; i < s->list_count; i++) {
-            start[i] = i;
-        }
-        shuffle(start, s->list_count);
-        s = round ? build_schedule(g->queue, flags, start) : s;
-        CHECK(s->item_count <= ITEMS);
-        check_items(g, s, flags);
-        check_run_order(g, s);
+    build_schedule(&s, g->queue, flags);
+    CHECK(s.item_count <= ITEMS);
+    for (uint32_t i = 0; i < s.list_count; i++) {
+        start[i] = i;
     }
+    shuffle(start, s.list_count);
+    for (uint32_t round = 0; round < 2; round++) {
+        check_items(g, &s, flags);
+        check_run_order(g, &s);
+        hcqi_schedule_order(&s, start);
+    }
+    hcqi_arena_delete(&s.arena);
 }
 
 /* ---- as text, and in which order: no rule that check_schedule sees ---- */
@@ -320,18 +318,20 @@ static void the_order_is_one(hcq_queue *q, uint32_t flags) {
     static const uint32_t starts[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                           {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     uint32_t first[64];
-    const hcqi_schedule *s = build_schedule(q, flags, NULL);
-    CHECK(s->item_count <= 64);
-    for (uint32_t i = 0; i < s->item_count; i++) {
-        first[i] = s->items[i].order;
+    hcqi_schedule s;
+    build_schedule(&s, q, flags);
+    CHECK(s.item_count <= 64);
+    for (uint32_t i = 0; i < s.item_count; i++) {
+        first[i] = s.items[i].order;
     }
-    CHECK_U64(s->list_count, 3);
+    CHECK_U64(s.list_count, 3);
     for (uint32_t k = 0; k < 6; k++) {
-        s = build_schedule(q, flags, starts[k]);
-        for (uint32_t i = 0; i < s->item_count; i++) {
-            CHECK_U64(s->items[i].order, first[i]);
+        hcqi_schedule_order(&s, starts[k]);
+        for (uint32_t i = 0; i < s.item_count; i++) {
+            CHECK_U64(s.items[i].order, first[i]);
         }
     }
+    hcqi_arena_delete(&s.arena);
 }
 
 /* Step by step it leaves what a launch leaves. */
