@@ -2573,18 +2573,17 @@ enum { HCQI_READ = 1, HCQI_WRITE = 2 };
 /* In a list of commands or calls: what one follows, or who read a range. */
 typedef struct hcqi_link { uint32_t of, next; } hcqi_link;
 
-/* size 0: it was not declared. `value`: its place in lists of values. */
-typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; uint32_t value; } hcqi_input;
+/* What a placeholder stands for: an input (size 0: it was not declared), or an empty. */
+typedef struct hcqi_input {
+    hcq_device *dev;
+    uint64_t serial, size;
+    uint32_t value;                    /* of an input: its place in lists of values */
+    uint32_t flags;                    /* of an empty ... */
+    hcqi_allocation *a;                /* ... and NULL: it is not allocated yet */
+} hcqi_input;
 
 /* Of numbers of values, all below `end`. */
 typedef struct hcqi_set { uint64_t words[HCQ_MAX_VALUES / 64]; uint32_t end; } hcqi_set;
-
-typedef struct hcqi_empty {
-    hcqi_input is;                     /* first: what any placeholder has */
-    uint32_t flags;
-    hcq_buffer buffer;                 /* zero: not allocated yet */
-    hcqi_allocation *a;
-} hcqi_empty;
 
 /* Memory for what is made anew as a whole: its hooks take from pieces, which stay for
    the next time, so that what is made again and again allocates nothing. */
@@ -2714,7 +2713,7 @@ struct hcqi_graph {
     uint32_t order_count, order_capacity;
     hcqi_input inputs[HCQ_MAX_VALUES];
     uint32_t input_end;                /* those declared are below */
-    hcqi_empty *empties;
+    hcqi_input *empties;
     uint32_t empty_count, empty_capacity;
     uint32_t empties_missing;          /* not allocated yet */
     hcqi_bridge *bridges;
@@ -4665,6 +4664,13 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     return HCQI_HANDED;
 }
 
+static hcqi_state hcqi_state_now(hcqi_signal *s, uint64_t value, hcq_result *why) {
+    hcqi_points points;
+    points.count = 0;
+    points.overflow = 0;
+    return hcqi_state_of(s, value, why, &points);
+}
+
 /* ---- held ---- */
 
 static void hcqi_ready_push(hcq_job *job) {
@@ -5393,11 +5399,8 @@ static void hcqi_notice_free(hcqi_notice *n) {
 
 /* The first of the list looks at its point: it is due, or waits on. */
 static void hcqi_notice_look(void) {
-    hcqi_points points;
     hcqi_notice *n = hcqi_notice_take(&hcqi_core.noticed_head, &hcqi_core.noticed_tail);
-    points.count = 0;
-    points.overflow = 0;
-    hcqi_state state = hcqi_state_of(n->wait.signal, n->wait.value, &n->result, &points);
+    hcqi_state state = hcqi_state_now(n->wait.signal, n->wait.value, &n->result);
     if (!n->cancelled && (state == HCQI_HANDED || state == HCQI_UNMET)) {
         n->listed = 0;
         hcqi_waiter_link(&n->wait, state == HCQI_HANDED);
@@ -6387,7 +6390,7 @@ static const hcqi_input *hcqi_placeholder_find(const hcq_queue *q, uint64_t addr
     if (n < HCQ_MAX_VALUES) {
         in = &g->inputs[n];
     } else if (n - HCQ_MAX_VALUES < g->empty_count) {
-        in = &g->empties[n - HCQ_MAX_VALUES].is;
+        in = &g->empties[n - HCQ_MAX_VALUES];
     }
     return in != NULL && hcqi_placeholder_offset(address) < in->size ? in : NULL;
 }
@@ -6959,10 +6962,8 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
         if (from->inputs[n].size != 0) { hcqi_input_set(q, n, from->inputs[n]); }
     }
     for (uint32_t i = 0; i < from->empty_count; i++) {
-        hcqi_empty *e = &g->empties[g->empty_count++];
-        *e = from->empties[i];
-        e->a = NULL;
-        memset(&e->buffer, 0, sizeof e->buffer);
+        g->empties[g->empty_count] = from->empties[i];
+        g->empties[g->empty_count++].a = NULL;
     }
     g->empties_missing += from->empty_count;
     return 1;
@@ -7658,9 +7659,8 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
     } else if (hcqi_is_placeholder(address) && q->graph != NULL) {
         uint32_t n = hcqi_placeholder_number(address);
         if (n < HCQ_MAX_VALUES) { return HCQ_OK; } /* launches bring it */
-        const hcqi_empty *e = &q->graph->empties[n - HCQ_MAX_VALUES];
-        a = e->a;
-        address = e->buffer.address + hcqi_placeholder_offset(address);
+        a = q->graph->empties[n - HCQ_MAX_VALUES].a;
+        address = a->memory.address + hcqi_placeholder_offset(address);
     }
     if (brought && where < HCQI_IN_BLOCK) { address = (uint64_t)HCQI_TAG << 56; }
     if (a != NULL && a->dev != v->dev) {
@@ -9606,13 +9606,6 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
         }
     }
     return best;
-}
-
-static hcqi_state hcqi_state_now(hcqi_signal *s, uint64_t value, hcq_result *why) {
-    hcqi_points points;
-    points.count = 0;
-    points.overflow = 0;
-    return hcqi_state_of(s, value, why, &points);
 }
 
 /* What a job waits for, one thing after the other: the job ahead of it on its lane and
@@ -12664,7 +12657,7 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
         hcqi_queue_refuse(graph, graph->count, why, "%s", bad);
         return b;
     }
-    hcqi_input input = { device, device->serial, size, 0 };
+    hcqi_input input = { device, device->serial, size, 0, 0, NULL };
     if (hcqi_value_known(graph, number * 2 + 1) == 0) { graph->generation++; }
     hcqi_input_set(graph, number, input);
     hcqi_leave();
@@ -12691,12 +12684,8 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
                    (uint64_t)g->empty_count + 1)) {
         return hcqi_record_oom(graph);
     }
-    hcqi_empty *e = &g->empties[g->empty_count];
-    memset(e, 0, sizeof *e);
-    e->is.dev = device;
-    e->is.serial = device->serial;
-    e->is.size = size;
-    e->flags = flags;
+    hcqi_input empty = { device, device->serial, size, 0, flags, NULL };
+    g->empties[g->empty_count] = empty;
     *buffer = hcqi_placeholder_make(HCQ_MAX_VALUES + g->empty_count++, device, size);
     g->empties_missing++;
     graph->metas[index].dev = device;
@@ -13585,11 +13574,12 @@ static hcq_result hcqi_graph_alias(hcq_queue *q, const hcqi_touch *inputs) {
 static hcq_result hcqi_graph_empties(hcq_queue *q) {
     hcqi_graph *g = q->graph;
     for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
-        hcqi_empty *e = &g->empties[i];
+        hcqi_input *e = &g->empties[i];
+        hcq_buffer buffer;
         if (e->a != NULL) { continue; }
-        hcq_result r = hcqi_alloc(e->is.dev, e->is.size, e->flags, 0, 0, &e->buffer);
+        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, 0, 0, &buffer);
         if (r != HCQ_OK) { return r; }
-        e->a = hcqi_buffer_find(&e->buffer, &r);
+        e->a = hcqi_buffer_find(&buffer, &r);
         e->a->names++;
         g->empties_missing--;
     }
@@ -14288,7 +14278,7 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, const hc
         if (!hcqi_is_placeholder(address)) { continue; }
         if (n >= HCQ_MAX_VALUES) {
             op.a = q->graph->empties[n - HCQ_MAX_VALUES].a;
-            op.address = q->graph->empties[n - HCQ_MAX_VALUES].buffer.address;
+            op.address = op.a->memory.address;
         } else if (hcqi_value_find(q, q->graph->inputs[n].dev, sub, n, &op) != HCQ_OK) {
             return hcqi_leave_with(HCQ_ERROR_CLOSED);
         }
