@@ -2952,10 +2952,8 @@ struct hcq_device {
     uint32_t posts_given;              /* behind so many */
     uint32_t giver;                    /* atomic: 1 = somebody gives, 2 = and looks again */
     uint64_t posts_spare;              /* atomic: hcqi_posts for later, one at most */
-    uint32_t loss;                     /* atomic: 1 = found, 2 = told, with these: */
+    uint32_t loss;                     /* atomic: 1 = found, 2 = everything pending ended */
     hcq_result loss_result;
-    const char *loss_native;
-    int64_t loss_code;
 };
 
 /* A backend in a registry, oldest first. */
@@ -5333,9 +5331,7 @@ static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
     hcq_device *dev = job->lane->dev;
     hcq_result result = hcqi_job_hand(job, &r->points);
     if (result != HCQ_OK) {
-        if (hcqi_atomic_load32(&dev->loss) == 0) {
-            hcqi_error_note(dev, result, job->version, NULL, "submit", result);
-        }
+        hcqi_error_note(dev, result, job->version, NULL, "submit", result);
         dev->refused = job->number;
         hcqi_job_fail(job, result, NULL);
         return 0;
@@ -5890,7 +5886,6 @@ static void hcqi_device_lose(hcq_device *dev) {
         dev->posts_given += count;
     }
     dev->lost = dev->loss_result;
-    hcqi_error_note(dev, dev->lost, NULL, NULL, dev->loss_native, dev->loss_code);
     dev->timeline->failure = dev->lost;
     hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
     hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
@@ -11830,8 +11825,7 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
     int mine = hcqi_enter_anew();
     if (hcqi_atomic_load32(&device->loss) == 0) {
         device->loss_result = result;
-        device->loss_native = native;
-        device->loss_code = native_code;
+        hcqi_error_note(device, result, NULL, NULL, native, native_code);
         hcqi_atomic_store32(&device->loss, 1);
     }
     hcq_backend_flush_soon(device);
