@@ -3926,8 +3926,14 @@ static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_versi
                 native == NULL ? "" : native);
 }
 
-/* Is bit `n` or one above it set? */
-static int hcqi_mask_has(uint64_t mask, uint32_t n) { return n < 64 && mask >> n != 0; }
+/* The next bit of a mask that is set, from `n` on; 64 = none. */
+static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
+    while (n < 64 && (mask >> n & 1) == 0) { n = mask >> n == 0 ? 64 : n + 1; }
+    return n;
+}
+
+#define HCQI_BITS(n, mask) \
+    for (uint32_t n = hcqi_bit(mask, 0); n < 64; n = hcqi_bit(mask, n + 1))
 
 static const char *hcqi_kind_text(uint32_t kind) {
     static const char text[][12] = {
@@ -5173,9 +5179,7 @@ static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
 
 /* What was just handed over waits for other devices or uses their memory. */
 static void hcqi_lane_uses(hcqi_lane *lane, uint64_t devices) {
-    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
-        if (devices & 1) { lane->foreign[slot] = lane->epoch; }
-    }
+    HCQI_BITS(slot, devices) { lane->foreign[slot] = lane->epoch; }
 }
 
 /* Where the waits of one more batch go, up to `count` of them; NULL: out of memory. */
@@ -5461,10 +5465,7 @@ static void hcqi_bells_take(hcqi_bells *bells) {
     bells->dirty = hcqi_core.dirty;
     bells->kicks = hcqi_core.kicks;
     bells->asleep_count = 0;
-    uint64_t devices = bells->dirty | bells->kicks;
-    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
-        if (devices & 1) { hcqi_core.devices[slot]->pins++; }
-    }
+    HCQI_BITS(slot, bells->dirty | bells->kicks) { hcqi_core.devices[slot]->pins++; }
     hcqi_core.dirty = 0;
     hcqi_core.kicks = 0;
     while (hcqi_core.awake != NULL && bells->asleep_count < 16) {
@@ -5475,9 +5476,7 @@ static void hcqi_bells_take(hcqi_bells *bells) {
 
 /* The threads may be awake already, and their words gone: only the address counts. */
 static void hcqi_bells_ring(const hcqi_bells *bells) {
-    uint64_t devices = bells->dirty | bells->kicks;
-    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
-        if ((devices & 1) == 0) { continue; }
+    HCQI_BITS(slot, bells->dirty | bells->kicks) {
         hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
         if (bells->dirty >> slot & 1) { hcqi_device_ring(dev); }
         if (bells->kicks >> slot & 1) { hcqi_service_ring(dev); }
@@ -8850,9 +8849,9 @@ static void hcqi_job_device_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
 /* Eager calls of devices whose memory it names came before it, too. */
 static void hcqi_job_eager_waits(hcq_job *job, hcqi_waiter **tail) {
     uint64_t named = job->version->foreign | (job->values == NULL ? 0 : *job->values);
-    for (uint32_t slot = 0; named != 0; slot++, named >>= 1) {
+    HCQI_BITS(slot, named) {
         const hcq_device *other = hcqi_core.devices[slot];
-        if ((named & 1) == 0 || other == NULL || other->eager_signal == NULL) { continue; }
+        if (other == NULL || other->eager_signal == NULL) { continue; }
         hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, other->eager_signal,
                           other->eager_value);
         (*tail)->order = 1;
@@ -12752,15 +12751,6 @@ HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t aft
 /* ---- graphs: what calls touch --------------------------------- >>touching - */
 
 static hcqi_plan *hcqi_plan_of(const hcq_queue *q) { return &q->graph->plan; }
-
-/* The next bit of a mask that is set, from `n` on; 64 = none. */
-static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
-    while (hcqi_mask_has(mask, n) && (mask >> n & 1) == 0) { n++; }
-    return hcqi_mask_has(mask, n) ? n : 64;
-}
-
-#define HCQI_BITS(n, mask) \
-    for (uint32_t n = hcqi_bit(mask, 0); n < 64; n = hcqi_bit(mask, n + 1))
 
 static void hcqi_set_add(hcqi_set *set, uint32_t n) {
     set->words[n / 64] |= (uint64_t)1 << n % 64;
