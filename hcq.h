@@ -2461,7 +2461,7 @@ struct hcq_job {
 /* A run of packets that a backend gets as one batch: waits, work, signals. */
 typedef struct hcqi_segment {
     uint32_t first, waits, works, signals;
-    uint32_t stamp_first, stamps;      /* in hcqi_version.stamps */
+    uint32_t stamps;                   /* timestamps for a signal, in the work */
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
 
@@ -2502,8 +2502,11 @@ struct hcqi_version {
     uint32_t count, capacity;
     hcqi_segment *segments;
     uint32_t segment_count, segment_capacity;
-    uint32_t *stamps;                  /* packets that are timestamps */
-    uint32_t stamp_count, stamp_capacity;
+    uint32_t *syncs;                   /* packets that wait, signal or are timestamps for a
+                                          signal, in their order, which is that of a job's
+                                          producers, too */
+    uint32_t sync_count, sync_capacity;
+    uint32_t stamp_count;              /* of the timestamps */
     uint32_t signal_count;             /* signal and timestamp packets */
     uint32_t wait_count;
     uint32_t max_waits;                /* of one segment */
@@ -6199,6 +6202,10 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
     return p->kind >= HCQ_COMMAND_WAIT && p->kind <= HCQ_COMMAND_TIMESTAMP;
 }
 
+static int hcqi_packet_waits(const hcq_packet *p) {
+    return p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE;
+}
+
 /* Does a profile show it? */
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
@@ -7395,7 +7402,7 @@ static void hcqi_version_delete(hcqi_version *v, int apart) {
     if (v->memory_size != 0) { dev->backend->dealloc(dev->self, &v->memory); }
     hcqi_delete(hooks, v->packets, v->capacity * sizeof *v->packets);
     hcqi_delete(hooks, v->segments, v->segment_capacity * sizeof *v->segments);
-    hcqi_delete(hooks, v->stamps, v->stamp_capacity * sizeof *v->stamps);
+    hcqi_delete(hooks, v->syncs, v->sync_capacity * sizeof *v->syncs);
     hcqi_delete(hooks, v->places, v->place_capacity * sizeof *v->places);
     hcqi_delete(hooks, v->patches, v->patch_capacity * sizeof *v->patches);
     hcqi_delete(hooks, v->values, v->value_capacity * sizeof *v->values);
@@ -7523,17 +7530,14 @@ static hcqi_segment *hcqi_segment_add(hcqi_version *v, uint32_t first) {
     hcqi_segment *seg = &v->segments[v->segment_count++];
     memset(seg, 0, sizeof *seg);
     seg->first = first;
-    seg->stamp_first = v->stamp_count;
     return seg;
 }
 
 /* A segment is waits, then work, then signals; what breaks that order, or is
    the service thread's, begins the next one. */
 static int hcqi_segment_is_full(const hcqi_segment *seg, const hcq_packet *p, int host) {
-    int wait = p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE;
     if (seg->host) { return 1; }
-    if (wait) { return seg->works + seg->signals != 0; }
-    if (host) { return seg->works + seg->signals != 0; }
+    if (host || hcqi_packet_waits(p)) { return seg->works + seg->signals != 0; }
     return p->kind != HCQ_COMMAND_SIGNAL && seg->signals != 0;
 }
 
@@ -7541,17 +7545,20 @@ static uint8_t *hcqi_version_host(const hcqi_version *v, uint64_t offset) {
     return HCQI_CAST(uint8_t *, v->memory.host) + offset;
 }
 
-/* A timestamp stores into a slot of the version; its `sync` stays for the core, which finds
-   the slot by the order of the timestamps. 0 = out of memory. */
-static int hcqi_version_stamp(hcqi_version *v, uint32_t at) {
-    uint64_t offset = v->slot_offset + 8 * (uint64_t)v->stamp_count;
-    if (!HCQI_GROW(&v->queue->dev->hooks, v->stamps, v->stamp_capacity,
-                   (uint64_t)v->stamp_count + 1)) {
+/* Notes a packet for those who look for syncs; a timestamp gets a slot of the version to
+   store into, while its `sync` stays for the core. 0 = out of memory. */
+static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
+    hcq_packet *p = &v->packets[at];
+    if (!HCQI_GROW(&v->queue->dev->hooks, v->syncs, v->sync_capacity,
+                   (uint64_t)v->sync_count + 1)) {
         return 0;
     }
-    v->stamps[v->stamp_count++] = at;
-    v->packets[at].u.sync.slot = hcqi_version_host(v, offset);
-    v->packets[at].u.sync.value = v->memory.address + offset;
+    v->syncs[v->sync_count++] = at;
+    if (p->kind == HCQ_COMMAND_TIMESTAMP) {
+        uint64_t offset = v->slot_offset + 8 * (uint64_t)v->stamp_count++;
+        p->u.sync.slot = hcqi_version_host(v, offset);
+        p->u.sync.value = v->memory.address + offset;
+    }
     return 1;
 }
 
@@ -7560,6 +7567,7 @@ static int hcqi_version_cut(hcqi_version *v) {
     v->segment_count = 0;
     v->max_waits = 0;
     v->wait_count = 0;
+    v->sync_count = 0;
     v->stamp_count = 0;
     v->signal_count = 0;
     v->device_waits = 0;
@@ -7571,7 +7579,9 @@ static int hcqi_version_cut(hcqi_version *v) {
         int host = p->kind == HCQ_COMMAND_HOST && (core || !runs_host);
         if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
         if (seg == NULL) { return 0; }
-        if (p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE) {
+        int marks = p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal == NULL;
+        int syncs = hcqi_packet_is_sync(p) && !marks;
+        if (hcqi_packet_waits(p)) {
             seg->waits++;
             v->wait_count++;
             v->device_waits += p->kind == HCQ_COMMAND_WAIT_DEVICE;
@@ -7584,8 +7594,8 @@ static int hcqi_version_cut(hcqi_version *v) {
             seg->host = host;
             v->carries += (p->flags & HCQI_FAR) != 0;
         }
-        if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal != NULL) {
-            if (!hcqi_version_stamp(v, i)) { return 0; }
+        if (syncs && !hcqi_version_sync(v, i)) { return 0; }
+        if (syncs && p->kind == HCQ_COMMAND_TIMESTAMP) {
             seg->stamps++;
             v->signal_count++;
         }
@@ -8205,13 +8215,11 @@ static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
 /* The timestamps that the job promised are stored by another version. */
 static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     hcqi_producer *p = job->producers;
-    for (uint32_t i = 0; v->stamp_count != 0 && i < v->segment_count; i++) {
-        const hcqi_segment *seg = &v->segments[i];
-        for (uint32_t k = 0; k < seg->stamps; k++, p = p->list) {
-            const hcq_packet *stamp = &v->packets[v->stamps[seg->stamp_first + k]];
-            p->slot = HCQI_CAST(const uint64_t *, stamp->u.sync.slot);
-        }
-        for (uint32_t k = 0; k < seg->signals; k++) { p = p->list; }
+    for (uint32_t i = 0; v->stamp_count != 0 && i < v->sync_count; i++) {
+        const hcq_packet *packet = &v->packets[v->syncs[i]];
+        if (hcqi_packet_waits(packet)) { continue; }
+        if (p->slot != NULL) { p->slot = HCQI_CAST(const uint64_t *, packet->u.sync.slot); }
+        p = p->list;
     }
 }
 
@@ -8577,56 +8585,46 @@ static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, ui
     return HCQ_OK;
 }
 
-static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
-    if (p->flags & HCQI_RELATIVE) { return HCQ_OK; }
-    hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
-    if (s->destroyed) {
-        return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
-                           "queue '%s': the signal of command %u was destroyed",
-                           v->recording.label, p->index);
-    }
-    if (p->kind != HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
+/* Whether a submission for `dev` may raise `s` to `value`: above what it is now and what
+   those before say that are checked with it, and to nothing that another one raises it to.
+   In command `index` of `queue`; that NULL: in the submission's own list. */
+static hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t index,
+                                   hcqi_signal *s, uint64_t value) {
+    char what[80];
     if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
-    int repeated = s->check_mark == hcqi_core.check_mark && p->u.sync.value <= s->check_value;
-    if (p->u.sync.value <= s->value || repeated) {
-        return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u signals %llu, which is not above %s",
-                           v->recording.label, p->index, (unsigned long long)p->u.sync.value,
-                           repeated ? "an earlier one" : "the value");
-    }
-    const hcqi_producer *other = hcqi_promise_find(s, p->u.sync.value);
-    if (other != NULL) {
-        return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u signals %llu, as submission #%llu of %s does",
-                           v->recording.label, p->index, (unsigned long long)p->u.sync.value,
-                           (unsigned long long)other->job->submission,
-                           other->job->lane->dev->label);
-    }
+    int repeated = s->check_mark == hcqi_core.check_mark && value <= s->check_value;
+    int low = repeated || value <= s->value;
+    const hcqi_producer *other = low ? NULL : hcqi_promise_find(s, value);
     s->check_mark = hcqi_core.check_mark;
-    s->check_value = p->u.sync.value;
-    return HCQ_OK;
+    s->check_value = value;
+    if (!low && other == NULL) { return HCQ_OK; }
+    if (queue == NULL) { snprintf(what, sizeof what, "signals: number %u", index); }
+    if (queue != NULL) { snprintf(what, sizeof what, "queue '%s': command %u", queue, index); }
+    if (low) {
+        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s signals %llu, which is not above %s", what,
+                           (unsigned long long)value, repeated ? "an earlier one" : "the value");
+    }
+    return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s signals %llu, as submission #%llu of %s does",
+                       what, (unsigned long long)value, (unsigned long long)other->job->submission,
+                       other->job->lane->dev->label);
 }
 
-/* Signals must live, and rise: above what they are now and within the
-   recording. */
-static hcq_result hcqi_version_check_signals(hcqi_version *v) {
-    hcq_result r = HCQ_OK;
-    if (v->signal_count + v->wait_count == 0) { return HCQ_OK; }
+/* Signals must live, and rise. */
+static hcq_result hcqi_version_check_signals(const hcqi_version *v) {
     hcqi_core.check_mark++;
-    for (uint32_t i = 0; r == HCQ_OK && i < v->segment_count; i++) {
-        const hcqi_segment *seg = &v->segments[i];
-        const hcq_packet *p = &v->packets[seg->first];
-        for (uint32_t k = 0; r == HCQ_OK && k < seg->waits; k++) {
-            r = hcqi_signal_check(v, &p[k]);
+    for (uint32_t i = 0; i < v->sync_count; i++) {
+        const hcq_packet *p = &v->packets[v->syncs[i]];
+        hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+        if (p->flags & HCQI_RELATIVE) { continue; }
+        if (s->destroyed) {
+            return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
+                               "queue '%s': the signal of command %u was destroyed",
+                               v->recording.label, p->index);
         }
-        for (uint32_t k = 0; r == HCQ_OK && k < seg->stamps; k++) {
-            r = hcqi_signal_check(v, &v->packets[v->stamps[seg->stamp_first + k]]);
-        }
-        for (uint32_t k = 0; r == HCQ_OK && k < seg->signals; k++) {
-            r = hcqi_signal_check(v, &p[seg->waits + seg->works + k]);
-        }
+        if (p->kind != HCQ_COMMAND_SIGNAL) { continue; }
+        HCQI_PASS(hcqi_raise_check(v->dev, v->recording.label, p->index, s, p->u.sync.value));
     }
-    return r;
+    return HCQ_OK;
 }
 
 typedef struct hcqi_submit {           /* zero at first: */
@@ -8743,21 +8741,11 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         if (t == NULL) {
             return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "signals: signal %u is gone", i);
         }
-        if (hcqi_signal_moves(t)) { hcqi_reap_all(); }
-        if (t->kind != HCQI_USER || value > HCQI_MAX_VALUE || value <= t->value ||
-            (t->check_mark == hcqi_core.check_mark && value <= t->check_value)) {
-            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u does not rise", i);
+        if (t->kind != HCQI_USER || value > HCQI_MAX_VALUE) {
+            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u is %s", i,
+                               t->kind != HCQI_USER ? "a timeline's" : "above INT64_MAX");
         }
-        const hcqi_producer *other = hcqi_promise_find(t, value);
-        if (other != NULL) {
-            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID,
-                               "signals: number %u, %llu, is raised by submission #%llu of %s", i,
-                               (unsigned long long)value,
-                               (unsigned long long)other->job->submission,
-                               other->job->lane->dev->label);
-        }
-        t->check_mark = hcqi_core.check_mark;
-        t->check_value = value;
+        HCQI_PASS(hcqi_raise_check(s->dev, NULL, i, t, value));
     }
     return HCQ_OK;
 }
@@ -8835,14 +8823,12 @@ static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, uint32_t packet,
 /* Everything before the submission, not before this job of it. */
 static void hcqi_job_device_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
     const hcqi_version *v = job->version;
-    for (uint32_t i = 0; i < v->segment_count; i++) {
-        for (uint32_t k = 0; k < v->segments[i].waits; k++) {
-            const hcq_packet *p = &v->packets[v->segments[i].first + k];
-            hcq_device *other = HCQI_CAST(hcq_device *, p->u.sync.device);
-            if (p->kind != HCQ_COMMAND_WAIT_DEVICE) { continue; }
-            uint64_t next = other == s->dev ? s->first : other->next_number;
-            hcqi_job_wait_for(job, tail, p->index, other->timeline, next - 1);
-        }
+    for (uint32_t i = 0; i < v->sync_count; i++) {
+        const hcq_packet *p = &v->packets[v->syncs[i]];
+        hcq_device *other = HCQI_CAST(hcq_device *, p->u.sync.device);
+        if (p->kind != HCQ_COMMAND_WAIT_DEVICE) { continue; }
+        uint64_t next = other == s->dev ? s->first : other->next_number;
+        hcqi_job_wait_for(job, tail, p->index, other->timeline, next - 1);
     }
 }
 
@@ -8910,21 +8896,15 @@ static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi
 static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
     const hcqi_version *v = job->version;
     hcqi_producer **link = &job->producers;
-    if (v == NULL || v->signal_count == 0) { return link; }
-    for (uint32_t i = 0; i < v->segment_count; i++) {
-        const hcqi_segment *seg = &v->segments[i];
-        for (uint32_t k = 0; k < seg->stamps; k++) {
-            const hcq_packet *p = &v->packets[v->stamps[seg->stamp_first + k]];
-            link = hcqi_job_promise(job, link, HCQI_CAST(hcqi_signal *, p->u.sync.signal), 0,
-                                    HCQI_CAST(const uint64_t *, p->u.sync.slot), 0);
-        }
-        for (uint32_t k = 0; k < seg->signals; k++) {
-            const hcq_packet *p = &v->packets[seg->first + seg->waits + seg->works + k];
-            uint64_t value;
-            hcqi_signal *t = hcqi_sync_of(job, p, &value);
-            int note = (p->flags & HCQI_RELATIVE) == 0;
-            link = hcqi_job_promise(job, link, t, value, NULL, note);
-        }
+    for (uint32_t i = 0; v != NULL && v->signal_count != 0 && i < v->sync_count; i++) {
+        const hcq_packet *p = &v->packets[v->syncs[i]];
+        uint64_t value;
+        hcqi_signal *s = hcqi_sync_of(job, p, &value);
+        int stamp = p->kind == HCQ_COMMAND_TIMESTAMP;
+        if (hcqi_packet_waits(p)) { continue; }
+        link = hcqi_job_promise(job, link, s, stamp ? 0 : value,
+                                stamp ? HCQI_CAST(const uint64_t *, p->u.sync.slot) : NULL,
+                                !stamp && (p->flags & HCQI_RELATIVE) == 0);
     }
     return link;
 }
@@ -9474,10 +9454,11 @@ HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const 
 
 static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
     const hcqi_version *v = job->version;
-    for (uint32_t i = job->segment; v != NULL && i < v->segment_count; i++) {
-        for (uint32_t k = 0; k < v->segments[i].waits; k++) {
-            if (v->packets[v->segments[i].first + k].u.sync.signal == s) { return 1; }
-        }
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    for (uint32_t i = 0; seg != NULL && i < v->sync_count; i++) {
+        const hcq_packet *p = &v->packets[v->syncs[i]];
+        int ahead = v->syncs[i] >= seg->first && hcqi_packet_waits(p);
+        if (ahead && p->u.sync.signal == s) { return 1; }
     }
     return 0;
 }
