@@ -2370,6 +2370,17 @@ struct hcqi_signal {
     uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
 };
 
+/* Where a job waits in line by `ready_next`, the first come first: one at a time. */
+typedef enum hcqi_line_kind {
+    HCQI_LINE_NONE,
+    HCQI_LINE_READY,                   /* hcqi_core.ready */
+    HCQI_LINE_STALLED,                 /* hcqi_lane.stall */
+    HCQI_LINE_SHORT,                   /* hcq_queue.starved */
+    HCQI_LINE_UNBUILT                  /* hcqi_core.unbuilt */
+} hcqi_line_kind;
+
+typedef struct hcqi_line { hcq_job *head, *tail; } hcqi_line;
+
 typedef struct hcqi_failure { uint64_t first, last; hcq_result result; } hcqi_failure;
 
 /* Failed numbers or epochs as ranges, exact: what is in none of them and above
@@ -2405,7 +2416,7 @@ struct hcqi_lane {
     uint32_t host_users[2];            /* host threads waiting on a counter */
     uint32_t running, held;            /* jobs */
     uint32_t stalled;                  /* jobs wait for a counter swap: */
-    hcq_job *stall_head, *stall_tail;  /* linked by ready_next */
+    hcqi_line stall;
     uint32_t watched;
     hcqi_failures failures;            /* of epochs */
     uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
@@ -2419,14 +2430,6 @@ typedef enum hcqi_job_state {
     HCQI_JOB_HANDED                    /* wholly, or failed */
 } hcqi_job_state;
 
-/* The list that a job is in by `ready_next`. */
-typedef enum hcqi_line {
-    HCQI_LINE_NONE,
-    HCQI_LINE_READY,                   /* hcqi_core.ready_head */
-    HCQI_LINE_STALLED,                 /* hcqi_lane.stall_head */
-    HCQI_LINE_SHORT,                   /* hcq_queue.short_head */
-    HCQI_LINE_UNBUILT                  /* none: hcqi_version.claim */
-} hcqi_line;
 
 /* A submission on its lane. One of several queues is a job with a number of its own for
    each, and one more that follows them: its end. */
@@ -2445,7 +2448,7 @@ struct hcq_job {
     uint32_t segment;                  /* next to hand over */
     uint32_t result;                   /* hcq_result: decided by the core */
     uint32_t run_result;               /* atomic, hcq_result: met by an engine */
-    uint8_t state, line;               /* hcqi_job_state, hcqi_line */
+    uint8_t state, line;               /* hcqi_job_state, hcqi_line_kind */
     uint8_t unordered;
     uint8_t stuck;                     /* handed over in part, waits for others */
     uint8_t allocs;                    /* of hcq_alloc_after */
@@ -2495,8 +2498,6 @@ struct hcqi_version {
     uint32_t shapes;                   /* held ones with values of their own: as it is, it
                                           says what they wait for and raise */
     int is_aside;                      /* in hcq_queue.aside */
-    hcq_job *claim;                    /* released, waits until it is built */
-    hcqi_version *unbuilt_next;
     uint64_t foreign;                  /* devices whose memory it names, by slot */
     hcq_packet *packets;
     uint32_t count, capacity;
@@ -2779,7 +2780,7 @@ struct hcq_queue {
     hcqi_version *versions;            /* to choose from */
     hcqi_version *aside;               /* needed as they are by what is held */
     uint32_t version_count;            /* in both */
-    hcq_job *short_head, *short_tail;  /* released, without a version, by ready_next */
+    hcqi_line starved;                 /* released, without a version */
     hcq_device *bound;
     hcqi_graph *graph;                 /* NULL: a plain queue */
     uint32_t pending;                  /* submissions */
@@ -2999,8 +3000,8 @@ static struct hcqi_core {
     hcq_device *devices[HCQI_MAX_DEVICES];
     uint32_t device_top;               /* slots in use are below this */
     hcq_device *closed;                /* that somebody still holds a reference to */
-    hcq_job *ready_head, *ready_tail;
-    hcqi_version *unbuilt_head, *unbuilt_tail; /* with a claim */
+    hcqi_line ready;                   /* to look at what they wait for */
+    hcqi_line unbuilt;                 /* released, need a version to be built */
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
     hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
     uint64_t dirty;                    /* devices to flush, by slot */
@@ -3531,7 +3532,6 @@ static int hcqi_enter_anew(void) {
 static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
 static HCQI_THREAD_LOCAL int hcqi_calling;       /* an engine, a service thread, in a callback */
 static HCQI_THREAD_LOCAL int hcqi_giving;        /* gives batches to the hardware */
-static HCQI_THREAD_LOCAL int hcqi_stays;         /* in a step that keeps the lock */
 static HCQI_THREAD_LOCAL int hcqi_logging; /* runs a logger: 1, or 2 with a line that a
                                               logger's own call wrote */
 static HCQI_THREAD_LOCAL uint32_t hcqi_lines; /* of this thread's calls so far */
@@ -4461,17 +4461,26 @@ static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
 
 static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lane; }
 
-/* The end of a list by ready_next. */
-static void hcqi_job_line_up(hcq_job *job, hcqi_line line, hcq_job **head, hcq_job **tail) {
-    job->line = (uint8_t)line;
+static void hcqi_line_add(hcqi_line *line, hcqi_line_kind kind, hcq_job *job) {
+    job->line = (uint8_t)kind;
     job->ready_next = NULL;
-    *(*tail != NULL ? &(*tail)->ready_next : head) = job;
-    *tail = job;
+    *(line->tail != NULL ? &line->tail->ready_next : &line->head) = job;
+    line->tail = job;
+}
+
+/* The first, or NULL. */
+static hcq_job *hcqi_line_take(hcqi_line *line) {
+    hcq_job *job = line->head;
+    if (job == NULL) { return NULL; }
+    line->head = job->ready_next;
+    if (line->head == NULL) { line->tail = NULL; }
+    job->line = HCQI_LINE_NONE;
+    return job;
 }
 
 /* `job` looks again when the lane's counters may have been swapped. */
 static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
-    hcqi_job_line_up(job, HCQI_LINE_STALLED, &lane->stall_head, &lane->stall_tail);
+    hcqi_line_add(&lane->stall, HCQI_LINE_STALLED, job);
     if (lane->stalled) { return; }
     lane->stalled = 1;
     hcqi_core.stalled++;
@@ -4479,19 +4488,12 @@ static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
 }
 
 static void hcqi_lane_unstall(hcqi_lane *lane) {
+    hcq_job *job;
     if (!lane->stalled) { return; }
-    hcq_job *job = lane->stall_head;
-    lane->stall_head = NULL;
-    lane->stall_tail = NULL;
     lane->stalled = 0;
     hcqi_core.stalled--;
     hcqi_watch(-1);
-    while (job != NULL) {
-        hcq_job *next = job->ready_next;
-        job->line = HCQI_LINE_NONE;
-        hcqi_ready_push(job);
-        job = next;
-    }
+    while ((job = hcqi_line_take(&lane->stall)) != NULL) { hcqi_ready_push(job); }
 }
 
 /* Grace periods: one that begins now has ended when every batch handed over so
@@ -4686,19 +4688,19 @@ static void hcqi_ready_push(hcq_job *job) {
         while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
         return;
     }
-    hcqi_job_line_up(job, HCQI_LINE_READY, &hcqi_core.ready_head, &hcqi_core.ready_tail);
+    hcqi_line_add(&hcqi_core.ready, HCQI_LINE_READY, job);
 }
 
 /* Seldom: a job ended while it was about to be looked at. */
 static void hcqi_ready_remove(hcq_job *job) {
-    hcq_job **link = &hcqi_core.ready_head;
+    hcq_job **link = &hcqi_core.ready.head;
     hcq_job *before = NULL;
     while (*link != job) {
         before = *link;
         link = &before->ready_next;
     }
     *link = job->ready_next;
-    if (hcqi_core.ready_tail == job) { hcqi_core.ready_tail = before; }
+    if (hcqi_core.ready.tail == job) { hcqi_core.ready.tail = before; }
 }
 
 static void hcqi_lane_wake(hcqi_lane *lane) {
@@ -5434,11 +5436,8 @@ static void hcqi_run_due(void) {
 /* Iterative: whatever a step releases joins the lists. 0 = there is more. */
 static int hcqi_drain_some(uint32_t limit) {
     for (; limit > 0; limit--) {
-        hcq_job *job = hcqi_core.ready_head;
+        hcq_job *job = hcqi_line_take(&hcqi_core.ready);
         if (job != NULL) {
-            hcqi_core.ready_head = job->ready_next;
-            if (hcqi_core.ready_head == NULL) { hcqi_core.ready_tail = NULL; }
-            job->line = HCQI_LINE_NONE;
             hcqi_job_advance(job);
         } else if (hcqi_core.noticed_head != NULL) {
             hcqi_notice_look();
@@ -5451,6 +5450,20 @@ static int hcqi_drain_some(uint32_t limit) {
 
 static void hcqi_drain(void) {
     while (!hcqi_drain_some(UINT32_MAX)) { }
+}
+
+/* For which the calling thread's outermost call builds a version, letting go of the lock. */
+static HCQI_THREAD_LOCAL const hcq_job *hcqi_builder;
+
+/* The first job that waits for a version to be built looks again, as one that may build it.
+   0 = there is none. */
+static int hcqi_unbuilt_next(void) {
+    hcq_job *job = hcqi_builder != NULL ? NULL : hcqi_line_take(&hcqi_core.unbuilt);
+    if (job == NULL) { return 0; }
+    hcqi_builder = job;
+    hcqi_job_advance(job);
+    hcqi_builder = NULL;
+    return 1;
 }
 
 /* ========================================================================== */
@@ -5488,8 +5501,6 @@ static void hcqi_bells_ring(const hcqi_bells *bells) {
     for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
 }
 
-static int hcqi_unbuilt_next(void);
-
 /* In the middle of a long cascade: what was handed over begins to run, others
    get the lock for a moment, and what is complete is collected while it is
    still in the caches. */
@@ -5508,8 +5519,8 @@ static void hcqi_leave(void) {
     hcqi_bells bells;
     int rings = 0;
     for (uint32_t again = 1; again;) { /* what a look at all lanes releases, too */
-        int idle = hcqi_core.ready_head == NULL && hcqi_core.noticed_head == NULL &&
-                   hcqi_core.unbuilt_head == NULL;
+        int idle = hcqi_core.ready.head == NULL && hcqi_core.noticed_head == NULL &&
+                   hcqi_core.unbuilt.head == NULL;
         while (!idle && (!hcqi_drain_some(256) || hcqi_unbuilt_next())) { hcqi_leave_briefly(); }
         again = hcqi_core.recheck;
         hcqi_core.recheck = 0;
@@ -5554,11 +5565,11 @@ static void hcqi_apart_end(hcq_device *dev) {
 
 /* The same around a call of a backend, if that may be. */
 static void hcqi_native_begin(hcq_device *dev) {
-    if (dev->caps.unlocked && !hcqi_stays) { hcqi_apart_begin(dev); }
+    if (dev->caps.unlocked) { hcqi_apart_begin(dev); }
 }
 
 static void hcqi_native_end(hcq_device *dev) {
-    if (dev->caps.unlocked && !hcqi_stays) { hcqi_apart_end(dev); }
+    if (dev->caps.unlocked) { hcqi_apart_end(dev); }
 }
 
 /* hcqi_refuse that lets go of the lock, and the same without the lock held. */
@@ -7370,7 +7381,7 @@ static void hcqi_version_drop_packets(hcqi_version *v, int apart) {
         v->recording.encoded = NULL;
     }
     for (uint32_t i = 0; i < v->count; i++) {
-        if (apart && !hcqi_stays && i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+        if (apart && i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
         hcqi_packet_unref(&v->packets[i]);
     }
     v->count = 0;
@@ -7492,7 +7503,7 @@ static void hcqi_version_release(hcqi_version *v, uint64_t *kept) {
     if (kept != NULL) { hcqi_values_drop(v, kept); }
     if (kept != NULL) { v->shapes--; } else { v->uses--; }
     hcqi_version_let_go(v);
-    if (q->short_head != NULL) { hcqi_queue_feed(q); }
+    hcqi_queue_feed(q);
     hcqi_queue_done(q);
 }
 
@@ -7506,18 +7517,15 @@ static void hcqi_job_drop_version(hcq_job *job) {
 /* The job waits until a version of its queue is free; others finish by themselves. */
 static void hcqi_queue_starve(hcq_job *job) {
     hcq_queue *q = job->version->queue;
-    hcqi_job_line_up(job, HCQI_LINE_SHORT, &q->short_head, &q->short_tail);
+    hcqi_line_add(&q->starved, HCQI_LINE_SHORT, job);
     hcqi_watch(1);
 }
 
 /* The one that waits longest looks again. Called whenever a user of the queue's
    versions is over or stuck, so somebody always will be who calls it once more. */
 static void hcqi_queue_feed(hcq_queue *q) {
-    hcq_job *job = q->short_head;
+    hcq_job *job = hcqi_line_take(&q->starved);
     if (job == NULL) { return; }
-    q->short_head = job->ready_next;
-    if (q->short_head == NULL) { q->short_tail = NULL; }
-    job->line = HCQI_LINE_NONE;
     hcqi_watch(-1);
     hcqi_ready_push(job);
 }
@@ -8043,7 +8051,7 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     hcq_result r = hcqi_version_make(v, values, state);
     v->uses--;
     hcqi_core.changed = 1;             /* who waits for a version looks again */
-    if (q->short_head != NULL) { hcqi_queue_feed(q); }
+    hcqi_queue_feed(q);
     if (r == HCQ_OK) {
         v->generation = generation;
         v->applied = updates;
@@ -8234,54 +8242,29 @@ static void hcqi_job_refuse(hcq_job *job, hcq_result r, int moves) {
     hcqi_job_fail(job, r, NULL);
 }
 
-/* Builds the first version that a job waits for, in the outermost call; 0 = there is none.
-   The job then looks again: it may have failed, or the queue was changed. */
-static int hcqi_unbuilt_next(void) {
-    static HCQI_THREAD_LOCAL int builds;
-    hcqi_version *v = hcqi_core.unbuilt_head;
-    if (v == NULL || builds) { return 0; }
-    hcqi_core.unbuilt_head = v->unbuilt_next;
-    if (hcqi_core.unbuilt_head == NULL) { hcqi_core.unbuilt_tail = NULL; }
-    hcq_job *job = v->claim;
-    int ends = hcqi_job_failure(job) != HCQ_OK || v->dev->lost != HCQ_OK;
-    builds = 1;
-    hcq_result r = ends ? HCQ_OK : hcqi_version_prepare(v, job->values);
-    builds = 0;
-    int moves = job->version->uses > job->version->stuck;
-    v->claim = NULL;
-    v->uses--;
-    job->line = HCQI_LINE_NONE;
-    if (r >= 0) { hcqi_ready_push(job); } else { hcqi_job_refuse(job, r, moves); }
-    return 1;
-}
-
-/* What was held may go: its values go into a version. 0 = it waits for one, or failed. */
+/* What was held may go: its values go into a version. If that is to be built, in the
+   outermost call, which may let go of the lock, and it looks again: it may have failed, or
+   the queue was changed. 0 = it waits for one, or failed. */
 static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     int now = 0, moves = 0;
     hcq_result r = hcqi_version_find(shape, job->values, &now, &moves, &v);
-    int built = r == HCQ_OK && (!now || hcqi_version_is_built(v));
-    if (r == HCQ_OK && !built && v->dev->backend->encode == NULL &&
-        v->queue->count < HCQI_SETTLE) { /* a few packets to copy: at once */
-        hcqi_stays = 1;
-        r = hcqi_version_prepare(v, job->values);
-        hcqi_stays = 0;
-        built = r == HCQ_OK;
-    }
-    if (built) {
+    int built = r != HCQ_OK || !now || hcqi_version_is_built(v);
+    if (r == HCQ_OK && built) {
         r = now ? hcqi_version_catch_up(v, job->values) : hcqi_version_fill_in(v, job->values);
         built = r != HCQ_NOT_READY;
-        r = built ? r : HCQ_OK;
     }
-    if (r == HCQ_OK && !built) {
-        job->line = HCQI_LINE_UNBUILT;
-        v->claim = job;
-        v->uses++;
-        v->unbuilt_next = NULL;
-        *(hcqi_core.unbuilt_tail != NULL ? &hcqi_core.unbuilt_tail->unbuilt_next
-                                         : &hcqi_core.unbuilt_head) = v;
-        hcqi_core.unbuilt_tail = v;
+    if (!built && hcqi_builder != job) {
+        hcqi_line_add(&hcqi_core.unbuilt, HCQI_LINE_UNBUILT, job);
         return 0;
+    }
+    if (!built) {
+        job->line = HCQI_LINE_UNBUILT; /* nobody else looks at it meanwhile */
+        r = hcqi_version_prepare(v, job->values);
+        job->line = HCQI_LINE_NONE;
+        moves = shape->uses > shape->stuck;
+        if (r >= 0) { hcqi_ready_push(job); }
+        if (r >= 0) { return 0; }
     }
     if (r != HCQ_OK) {
         hcqi_job_refuse(job, r, moves);
@@ -8469,7 +8452,7 @@ static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_versio
 static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_version *busy,
                                     uint64_t deadline) {
     uint64_t left = hcqi_left(deadline);
-    if (hcqi_core.ready_head != NULL) { /* what a counter swap released, say */
+    if (hcqi_core.ready.head != NULL) { /* what a counter swap released, say */
         hcqi_drain();
         return HCQ_OK;
     }
