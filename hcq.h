@@ -6925,25 +6925,12 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     return hcqi_record_end(q);
 }
 
-/* What was said of the memory of commands that are appended; 0 = out of memory. */
-static int hcqi_append_stated(hcq_queue *q, const hcq_queue *other, uint32_t first) {
-    uint32_t before = q->stated_count, empties = q->graph == NULL ? 0 : q->graph->empty_count;
-    if (!HCQI_GROW(&q->dev->hooks, q->stated, q->stated_capacity,
-                   (uint64_t)before + other->stated_count)) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < other->stated_count; i++) {
-        hcqi_stated *t = &q->stated[q->stated_count++];
-        *t = other->stated[i];
-        if (t->next != 0) { t->next += before; }
-        if (t->a != NULL) { t->a->names++; }
-        t->address = hcqi_empty_shift(t->address, empties);
-    }
-    for (uint32_t i = 0; i < other->count; i++) {
-        uint32_t last = other->metas[i].stated;
-        q->metas[first + i].stated = last == 0 ? 0 : last + before;
-    }
-    return 1;
+/* What is said of the memory that a command gets at. There is room. */
+static void hcqi_stated_add(hcq_queue *q, uint32_t index, hcqi_stated stated) {
+    stated.next = q->metas[index].stated;
+    if (stated.a != NULL) { stated.a->names++; }
+    q->stated[q->stated_count++] = stated;
+    q->metas[index].stated = q->stated_count;
 }
 
 /* A graph's input is known from now on. */
@@ -6954,16 +6941,10 @@ static void hcqi_input_set(hcq_queue *q, uint32_t number, hcqi_input input) {
     if (number >= g->input_end) { g->input_end = number + 1; }
 }
 
-/* What a graph has beside its commands, which are appended; 0 = out of memory. */
-static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t first) {
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
+/* What a graph has beside its commands, which are appended. There is room. */
+static void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t first) {
     hcqi_graph *g = q->graph;
-    const hcqi_graph *from = other->graph;
-    uint32_t empties = g->empty_count, orders = g->order_count;
-    if (!HCQI_GROW(hooks, g->orders, g->order_capacity, (uint64_t)orders + from->order_count) ||
-        !HCQI_GROW(hooks, g->empties, g->empty_capacity, (uint64_t)empties + from->empty_count)) {
-        return 0;
-    }
+    uint32_t orders = g->order_count;
     for (uint32_t i = 0; i < from->order_count; i++) {
         hcqi_link *o = &g->orders[g->order_count++];
         *o = from->orders[i];
@@ -6978,7 +6959,35 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
         g->empties[g->empty_count++].a = NULL;
     }
     g->empties_missing += from->empty_count;
-    return 1;
+}
+
+/* What a queue has beside its commands, which are appended; 0 = out of memory. */
+static int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    const hcqi_graph *from = other->graph;
+    hcqi_graph *g = from == NULL ? NULL : q->graph;
+    int room = HCQI_GROW(hooks, q->patches, q->patch_capacity,
+                         (uint64_t)q->patch_count + other->patch_count) &&
+               HCQI_GROW(hooks, q->stated, q->stated_capacity,
+                         (uint64_t)q->stated_count + other->stated_count) &&
+               (g == NULL || (HCQI_GROW(hooks, g->orders, g->order_capacity,
+                                        (uint64_t)g->order_count + from->order_count) &&
+                              HCQI_GROW(hooks, g->empties, g->empty_capacity,
+                                        (uint64_t)g->empty_count + from->empty_count)));
+    for (uint32_t i = 0; room && i < other->count; i++) {
+        for (uint32_t at = other->metas[i].stated; at != 0; at = other->stated[at - 1].next) {
+            hcqi_stated stated = other->stated[at - 1];
+            stated.address = hcqi_empty_shift(stated.address, g == NULL ? 0 : g->empty_count);
+            hcqi_stated_add(q, first + i, stated);
+        }
+    }
+    for (uint32_t i = 0; room && i < other->patch_count; i++) {
+        hcqi_patch patch = other->patches[i];
+        patch.command += first;
+        hcqi_patch_add(q, patch, other->keys[patch.value]);
+    }
+    if (room && g != NULL) { hcqi_append_graph(q, from, first); }
+    return room;
 }
 
 HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
@@ -7001,17 +7010,7 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         if (out < 0) { return out; }
     }
     hcqi_enter();
-    if (!HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
-                   (uint64_t)queue->patch_count + other->patch_count) ||
-        !hcqi_append_stated(queue, other, first) ||
-        (other->graph != NULL && !hcqi_append_graph(queue, other, first))) {
-        return hcqi_record_oom(queue);
-    }
-    for (uint32_t i = 0; i < other->patch_count; i++) {
-        hcqi_patch patch = other->patches[i];
-        patch.command += first;
-        hcqi_patch_add(queue, patch, other->keys[patch.value]);
-    }
+    if (!hcqi_append_rest(queue, other, first)) { return hcqi_record_oom(queue); }
     hcqi_queue_changed(queue);
     return (int32_t)first;
 }
@@ -12680,16 +12679,10 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
                                            queue->stated_capacity,
                                            (uint64_t)queue->stated_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    hcqi_stated *t = &queue->stated[queue->stated_count++];
-    t->next = queue->metas[index].stated;
-    t->access = (access != HCQ_ARG_OUT ? (uint32_t)HCQI_READ : 0) |
-                (access != HCQ_ARG_IN ? (uint32_t)HCQI_WRITE : 0);
-    t->a = op.a;
-    t->dev = op.dev;
-    t->address = op.address;
-    t->size = buffer.size;
-    if (op.a != NULL) { op.a->names++; }
-    queue->metas[index].stated = queue->stated_count;
+    access = (access != HCQ_ARG_OUT ? (uint32_t)HCQI_READ : 0) |
+             (access != HCQ_ARG_IN ? (uint32_t)HCQI_WRITE : 0);
+    hcqi_stated stated = { 0, access, op.a, op.dev, op.address, buffer.size };
+    hcqi_stated_add(queue, p->index, stated);
     return hcqi_queue_changed(queue);
 }
 
