@@ -2270,11 +2270,6 @@ typedef enum hcqi_home {
     HCQI_HOME_FOLLOW                   /* hcq_job.followers of the awaited job */
 } hcqi_home;
 
-#define HCQI_PACKET_SUBMISSION UINT32_MAX       /* hcqi_waiter.packet: no packet's */
-#define HCQI_PACKET_SPARE (UINT32_MAX - 1)
-#define HCQI_PACKET_SLEEPER (UINT32_MAX - 2)
-#define HCQI_PACKET_CARRY (UINT32_MAX - 3)
-
 /* A job's wait, a notification's, or a host thread's. Heap links make the signal's
    pairing heap, ordered by value. */
 struct hcqi_waiter {
@@ -2283,7 +2278,7 @@ struct hcqi_waiter {
     uint64_t value;
     hcq_job *job;                      /* NULL: an hcqi_notice's or hcqi_sleeper's */
     hcqi_waiter *list;                 /* next of the same job; of a sleeper: its first */
-    uint32_t packet;                   /* whose wait, or HCQI_PACKET_* */
+    uint32_t segment;                  /* of the job, which it holds there; HCQI_SLEEPS: none */
     uint8_t home;
     uint8_t watch;                     /* counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
@@ -2303,6 +2298,7 @@ struct hcqi_notice {
 };
 
 #define HCQI_SLEEPER_POINTS 16
+#define HCQI_SLEEPS UINT32_MAX         /* hcqi_waiter.segment of a sleeper's */
 
 /* A host thread that waits for a few points, on its stack: whatever changes one of
    them wakes it, and nothing else. Those with more sleep on hcqi_core.event. */
@@ -2458,7 +2454,9 @@ struct hcq_job {
     uint64_t first_epoch;              /* handed over */
     uint64_t due;                      /* of a host command: the epoch that it follows */
     uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
-    hcqi_waiter wait;                  /* first of the job's waiters */
+    hcqi_waiter *at;                   /* first of those for the next segment, or later */
+    hcqi_waiter wait;                  /* the first: all are there from the beginning, those
+                                          of the submission, then those of its segments */
 };
 
 /* A run of packets that a backend gets as one batch: waits, work, signals. */
@@ -2467,6 +2465,9 @@ typedef struct hcqi_segment {
     uint32_t stamps;                   /* timestamps for a signal, in the work */
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
+
+/* What a version waits for or raises. */
+typedef struct hcqi_sync_at { uint32_t packet, segment; } hcqi_sync_at;
 
 /* A part of a command that gets its value from the submission. A submission's values are
    kept as a list of words: devices whose memory they name, by slot, then numbers and addresses
@@ -2503,16 +2504,12 @@ struct hcqi_version {
     uint32_t count, capacity;
     hcqi_segment *segments;
     uint32_t segment_count, segment_capacity;
-    uint32_t *syncs;                   /* packets that wait, signal or are timestamps for a
-                                          signal, in their order, which is that of a job's
-                                          producers, too */
+    hcqi_sync_at *syncs;               /* in the order of the packets, which a job's waiters
+                                          and producers have, too */
     uint32_t sync_count, sync_capacity;
     uint32_t stamp_count;              /* of the timestamps */
     uint32_t signal_count;             /* signal and timestamp packets */
-    uint32_t wait_count;
-    uint32_t max_waits;                /* of one segment */
-    uint32_t device_waits;             /* wait_device packets */
-    uint32_t carries;                  /* copies that others do */
+    uint32_t wait_count;               /* with those for copies that others do */
     hcq_memory memory;                 /* arguments, payloads, timestamp slots */
     uint64_t memory_size;
     uint64_t slot_offset;
@@ -4288,7 +4285,7 @@ static void hcqi_waiter_wake(hcqi_waiter *w) {
     hcqi_waiter_unlink(w);
     if (w->job != NULL) {
         hcqi_ready_push(w->job);
-    } else if (w->packet == HCQI_PACKET_SLEEPER) {
+    } else if (w->segment == HCQI_SLEEPS) {
         hcqi_sleeper_wake((hcqi_sleeper *)(void *)w->list);
     } else {
         hcqi_notice_push((hcqi_notice *)(void *)w);
@@ -4738,7 +4735,7 @@ static void hcqi_job_wake_followers(hcq_job *job) {
 }
 
 static void hcqi_job_unlink_waits(hcq_job *job) {
-    for (hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+    for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
         if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
     }
 }
@@ -4765,7 +4762,6 @@ static hcq_result hcqi_job_failure(const hcq_job *job) {
 typedef struct hcqi_resolve {
     hcq_job *job;
     hcqi_points points;
-    hcqi_waiter *spare;                /* next free waiter for a packet's wait */
     int need_reach;                    /* a host command: native waits do not help */
     int settle;                        /* one wait failed: others that order, see
                                           hcqi_waiter.settles, are to be over, too */
@@ -4776,21 +4772,22 @@ typedef struct hcqi_resolve {
     uint32_t past_count;
 } hcqi_resolve;
 
-/* Looks at one wait; links `w`, or a spare waiter, if it is not safe yet. */
-static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hcqi_waiter *w) {
+/* Looks at one wait; links it if it is not safe yet. */
+static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
     hcqi_points own;
     hcq_result why;
-    int check = s->kind != HCQI_TIMELINE && (w == NULL || !w->order);
+    hcqi_signal *s = w->signal;
+    int check = s->kind != HCQI_TIMELINE && !w->order;
     own.count = 0;
     own.overflow = 0;
-    if (r->settle && (w == NULL || !(w->order || w->settles))) { return; }
-    hcqi_state state = hcqi_state_of(s, value, &why, &own);
+    if (r->settle && !(w->order || w->settles)) { return; }
+    hcqi_state state = hcqi_state_of(s, w->value, &why, &own);
     if (state == HCQI_REACHED && s->source.at != 0 && r->past_count < 4) {
         r->past[r->past_count++] = s->source;
     }
     if (state == HCQI_REACHED || (r->failure != HCQ_OK && !r->settle)) { return; }
     if (state == HCQI_FAILED) {
-        if ((w != NULL && w->order) || r->failure != HCQ_OK) { return; }
+        if (w->order || r->failure != HCQ_OK) { return; }
         r->failure = why;
         r->reason = s->reason;
         return;
@@ -4804,13 +4801,6 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
         return;
     }
     if (reach && own.count == 0 && !own.overflow) { return; } /* complete, not collected yet */
-    if (w == NULL) {
-        while (r->spare->packet != HCQI_PACKET_SPARE) { r->spare = r->spare->list; }
-        w = r->spare;
-        r->spare = w->list;
-        w->signal = s;
-        w->value = value;
-    }
     r->blocked = 1;
     hcqi_waiter_link(w, reach);
 }
@@ -4823,18 +4813,6 @@ static hcqi_signal *hcqi_sync_of(const hcq_job *job, const hcq_packet *p, uint64
     }
     *value = p->u.relative.place;
     return job->launch->signals[p->u.relative.slice];
-}
-
-static void hcqi_resolve_packet(hcqi_resolve *r, const hcq_packet *p) {
-    if (p->kind == HCQ_COMMAND_WAIT) {
-        uint64_t value;
-        hcqi_signal *s = hcqi_sync_of(r->job, p, &value);
-        hcqi_resolve_one(r, s, value, NULL);
-        return;
-    }
-    for (hcqi_waiter *w = &r->job->wait; w != NULL; w = w->list) {
-        if (w->packet == p->index) { hcqi_resolve_one(r, w->signal, w->value, w); }
-    }
 }
 
 static const hcqi_segment *hcqi_job_segment(const hcq_job *job) {
@@ -4857,20 +4835,13 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     r->points.count = 0;
     r->points.overflow = 0;
-    r->spare = &job->wait;
     r->past_count = 0;
     r->need_reach = r->settle || (seg != NULL && seg->host) ||
                     hcqi_job_concludes(job);
     r->blocked = 0;
     r->failure = HCQ_OK;
-    int carries = job->version != NULL && job->version->carries != 0;
-    for (hcqi_waiter *w = &job->wait; (job->segment == 0 || carries) && w != NULL; w = w->list) {
-        int own = job->segment == 0 ? w->packet == HCQI_PACKET_SUBMISSION
-                                    : w->packet == HCQI_PACKET_CARRY && w->signal != NULL;
-        if (own) { hcqi_resolve_one(r, w->signal, w->value, w); }
-    }
-    for (uint32_t i = 0; seg != NULL && i < seg->waits; i++) {
-        hcqi_resolve_packet(r, &job->version->packets[seg->first + i]);
+    for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
+        hcqi_resolve_one(r, w);
     }
 }
 
@@ -4962,7 +4933,7 @@ static void hcqi_job_free(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
     for (hcqi_waiter *w = &job->wait, *next; w != NULL; w = next) {
         next = w->list;
-        if (w->signal != NULL && w->packet != HCQI_PACKET_SPARE) {
+        if (w->signal != NULL) {
             w->signal->uses--;
             hcqi_signal_unref(w->signal);
         }
@@ -5263,9 +5234,12 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 
 /* 1 = there is more of it. */
 static int hcqi_job_advance_past(hcq_job *job) {
-    if (++job->segment < hcqi_job_segments(job)) { return 1; }
-    hcqi_job_finish(job);
-    return 0;
+    if (++job->segment == hcqi_job_segments(job)) {
+        hcqi_job_finish(job);
+        return 0;
+    }
+    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
+    return 1;
 }
 
 static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
@@ -5359,7 +5333,7 @@ static int hcqi_job_step(hcq_job *job) {
     r.points.count = 0;
     r.past_count = 0;
     r.reason = NULL;
-    int waits = job->wait.signal != NULL || (job->version != NULL && job->version->wait_count != 0);
+    int waits = job->at != NULL && job->at->segment == job->segment;
     if (result == HCQ_OK && waits) { result = hcqi_job_look(&r); }
     if (result == HCQ_NOT_READY) { return 0; }
     if (result != HCQ_OK) {
@@ -7552,7 +7526,7 @@ static uint8_t *hcqi_version_host(const hcqi_version *v, uint64_t offset) {
     return HCQI_CAST(uint8_t *, v->memory.host) + offset;
 }
 
-/* Notes a packet for those who look for syncs; a timestamp gets a slot of the version to
+/* Notes a packet for those who look for these; a timestamp gets a slot of the version to
    store into, while its `sync` stays for the core. 0 = out of memory. */
 static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
     hcq_packet *p = &v->packets[at];
@@ -7560,7 +7534,9 @@ static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
                    (uint64_t)v->sync_count + 1)) {
         return 0;
     }
-    v->syncs[v->sync_count++] = at;
+    hcqi_sync_at *sync = &v->syncs[v->sync_count++];
+    sync->packet = at;
+    sync->segment = v->segment_count - 1 + ((p->flags & HCQI_FAR) != 0); /* behind the copy */
     if (p->kind == HCQ_COMMAND_TIMESTAMP) {
         uint64_t offset = v->slot_offset + 8 * (uint64_t)v->stamp_count++;
         p->u.sync.slot = hcqi_version_host(v, offset);
@@ -7572,13 +7548,10 @@ static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
 static int hcqi_version_cut(hcqi_version *v) {
     int runs_host = v->dev->caps.runs_host;
     v->segment_count = 0;
-    v->max_waits = 0;
     v->wait_count = 0;
     v->sync_count = 0;
     v->stamp_count = 0;
     v->signal_count = 0;
-    v->device_waits = 0;
-    v->carries = 0;
     hcqi_segment *seg = hcqi_segment_add(v, 0);
     for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
         const hcq_packet *p = &v->packets[i];
@@ -7587,21 +7560,19 @@ static int hcqi_version_cut(hcqi_version *v) {
         if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
         if (seg == NULL) { return 0; }
         int marks = p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal == NULL;
-        int syncs = hcqi_packet_is_sync(p) && !marks;
+        int carries = (p->flags & HCQI_FAR) != 0, syncs = hcqi_packet_is_sync(p) && !marks;
         if (hcqi_packet_waits(p)) {
             seg->waits++;
             v->wait_count++;
-            v->device_waits += p->kind == HCQ_COMMAND_WAIT_DEVICE;
-            if (seg->waits > v->max_waits) { v->max_waits = seg->waits; }
         } else if (p->kind == HCQ_COMMAND_SIGNAL) {
             seg->signals++;
             v->signal_count++;
         } else {
             seg->works++;
             seg->host = host;
-            v->carries += (p->flags & HCQI_FAR) != 0;
+            v->wait_count += (uint32_t)carries;
         }
-        if (syncs && !hcqi_version_sync(v, i)) { return 0; }
+        if ((syncs || carries) && !hcqi_version_sync(v, i)) { return 0; }
         if (syncs && p->kind == HCQ_COMMAND_TIMESTAMP) {
             seg->stamps++;
             v->signal_count++;
@@ -8223,10 +8194,10 @@ static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
 static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     hcqi_producer *p = job->producers;
     for (uint32_t i = 0; v->stamp_count != 0 && i < v->sync_count; i++) {
-        const hcq_packet *packet = &v->packets[v->syncs[i]];
-        if (hcqi_packet_waits(packet)) { continue; }
-        if (p->slot != NULL) { p->slot = HCQI_CAST(const uint64_t *, packet->u.sync.slot); }
-        p = p->list;
+        const hcq_packet *packet = &v->packets[v->syncs[i].packet];
+        int stamps = packet->kind == HCQ_COMMAND_TIMESTAMP;
+        if (stamps) { p->slot = HCQI_CAST(const uint64_t *, packet->u.sync.slot); }
+        if (stamps || packet->kind == HCQ_COMMAND_SIGNAL) { p = p->list; }
     }
 }
 
@@ -8595,9 +8566,9 @@ static hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t 
 static hcq_result hcqi_version_check_signals(const hcqi_version *v) {
     hcqi_core.check_mark++;
     for (uint32_t i = 0; i < v->sync_count; i++) {
-        const hcq_packet *p = &v->packets[v->syncs[i]];
+        const hcq_packet *p = &v->packets[v->syncs[i].packet];
         hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
-        if (p->flags & HCQI_RELATIVE) { continue; }
+        if (p->flags & (HCQI_RELATIVE | HCQI_FAR)) { continue; }
         if (s->destroyed) {
             return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
                                "queue '%s': the signal of command %u was destroyed",
@@ -8765,7 +8736,7 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         const hcqi_version *v = s->versions[i];
         uint64_t named = v->foreign | (s->kept[i] == NULL ? 0 : *s->kept[i]);
-        waiters += (uint64_t)v->max_waits + v->device_waits + (v->carries != 0);
+        waiters += v->wait_count;
         waiters += named != 0 ? hcqi_core.device_top : 0;
         producers += v->signal_count;
     }
@@ -8783,35 +8754,24 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
 }
 
 /* The job's next waiter: the one inside first. */
-static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail, uint32_t packet) {
+static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail) {
     hcqi_waiter *w = &job->wait;
     if (*tail != NULL) { w = HCQI_CAST(hcqi_waiter *, hcqi_pool_get(&job->lane->dev->waiters)); }
     w->job = job;
-    w->packet = packet;
-    if (*tail != NULL) { (*tail)->list = w; }
+    *(*tail != NULL ? &(*tail)->list : &job->at) = w;
     *tail = w;
     return w;
 }
 
-static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, uint32_t packet, hcqi_signal *s,
-                              uint64_t value) {
-    hcqi_waiter *w = hcqi_job_waiter(job, tail, packet);
+static void hcqi_waiter_set(hcqi_waiter *w, hcqi_signal *s, uint64_t value) {
     w->signal = s;
     w->value = value;
     s->uses++;
     hcqi_signal_ref(s);
 }
 
-/* Everything before the submission, not before this job of it. */
-static void hcqi_job_device_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
-    const hcqi_version *v = job->version;
-    for (uint32_t i = 0; i < v->sync_count; i++) {
-        const hcq_packet *p = &v->packets[v->syncs[i]];
-        hcq_device *other = HCQI_CAST(hcq_device *, p->u.sync.device);
-        if (p->kind != HCQ_COMMAND_WAIT_DEVICE) { continue; }
-        uint64_t next = other == s->dev ? s->first : other->next_number;
-        hcqi_job_wait_for(job, tail, p->index, other->timeline, next - 1);
-    }
+static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, uint64_t value) {
+    hcqi_waiter_set(hcqi_job_waiter(job, tail), s, value);
 }
 
 /* Eager calls of devices whose memory it names came before it, too. */
@@ -8820,43 +8780,37 @@ static void hcqi_job_eager_waits(hcq_job *job, hcqi_waiter **tail) {
     HCQI_BITS(slot, named) {
         const hcq_device *other = hcqi_core.devices[slot];
         if (other == NULL || other->eager_signal == NULL) { continue; }
-        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, other->eager_signal,
-                          other->eager_value);
+        hcqi_job_wait_for(job, tail, other->eager_signal, other->eager_value);
         (*tail)->order = 1;
     }
 }
 
-static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
+/* What it waits for before it begins; the last of these, NULL: there is none. */
+static hcqi_waiter *hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     hcqi_waiter *tail = NULL;
     uint32_t before = job->version != NULL ? 0 : s->count; /* an end follows its queues */
     for (uint32_t i = 0; i < before; i++) {
-        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->exact, s->first + i);
+        hcqi_job_wait_for(job, &tail, s->dev->exact, s->first + i);
         tail->settles = 1;
     }
     /* Other slices begin after those that wait for what is outside. */
     int begins = s->launch == NULL || s->launch->queue->graph->calls->waits(s, job, &tail);
     for (uint32_t i = 0; before == 0 && begins && i < s->sub->wait_count; i++) {
-        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
-                          hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
+        hcqi_job_wait_for(job, &tail, hcqi_signal_find(s->sub->waits[i].signal),
+                          s->sub->waits[i].value);
         tail->order = s->frees != NULL; /* memory is freed also after a failure */
     }
     if (before == 0 && hcqi_eager_applies(s)) {
-        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->eager_signal,
-                          s->dev->eager_value);
+        hcqi_job_wait_for(job, &tail, s->dev->eager_signal, s->dev->eager_value);
         tail->order = 1;
     }
     for (int i = 0; i < 2 && s->eager[i] != NULL; i++) {
         uint64_t last = s->eager[i]->next_number - (i == 0 ? 2 : 1); /* without this one */
-        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->eager[i]->timeline, last);
+        hcqi_job_wait_for(job, &tail, s->eager[i]->timeline, last);
     }
-    if (job->version == NULL) { return; }
-    if (job->version->device_waits != 0) { hcqi_job_device_waits(s, job, &tail); }
     int foreign = s->launch == NULL && (s->sub->flags & HCQ_UNORDERED) == 0;
-    if (foreign) { hcqi_job_eager_waits(job, &tail); }
-    for (uint32_t i = 0; i < job->version->max_waits; i++) {
-        hcqi_job_waiter(job, &tail, HCQI_PACKET_SPARE);
-    }
-    if (job->version->carries != 0) { hcqi_job_waiter(job, &tail, HCQI_PACKET_CARRY); }
+    if (foreign && job->version != NULL) { hcqi_job_eager_waits(job, &tail); }
+    return tail;
 }
 
 /* `note`: a user's signal, which nobody else may raise to the same value. */
@@ -8875,18 +8829,28 @@ static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi
     return &p->list;
 }
 
-static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
+/* What the recording waits for, behind `tail`, and raises. */
+static hcqi_producer **hcqi_job_make_syncs(const hcqi_submit *s, hcq_job *job, hcqi_waiter *tail) {
     const hcqi_version *v = job->version;
     hcqi_producer **link = &job->producers;
-    for (uint32_t i = 0; v != NULL && v->signal_count != 0 && i < v->sync_count; i++) {
-        const hcq_packet *p = &v->packets[v->syncs[i]];
+    for (uint32_t i = 0; v != NULL && i < v->sync_count; i++) {
+        const hcq_packet *p = &v->packets[v->syncs[i].packet];
+        const hcq_device *other = HCQI_CAST(const hcq_device *, p->u.sync.device);
+        const uint64_t *slot = HCQI_CAST(const uint64_t *, p->u.sync.slot);
         uint64_t value;
-        hcqi_signal *s = hcqi_sync_of(job, p, &value);
-        int stamp = p->kind == HCQ_COMMAND_TIMESTAMP;
-        if (hcqi_packet_waits(p)) { continue; }
-        link = hcqi_job_promise(job, link, s, stamp ? 0 : value,
-                                stamp ? HCQI_CAST(const uint64_t *, p->u.sync.slot) : NULL,
-                                !stamp && (p->flags & HCQI_RELATIVE) == 0);
+        hcqi_signal *t = hcqi_sync_of(job, p, &value);
+        if (p->kind == HCQ_COMMAND_SIGNAL || p->kind == HCQ_COMMAND_TIMESTAMP) {
+            int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
+            link = hcqi_job_promise(job, link, t, stamps ? 0 : value, stamps ? slot : NULL,
+                                    !stamps && (p->flags & HCQI_RELATIVE) == 0);
+            continue;
+        }
+        hcqi_waiter *w = hcqi_job_waiter(job, &tail); /* of a copy that others do: set by them */
+        w->segment = v->syncs[i].segment;
+        if (p->kind == HCQ_COMMAND_WAIT_DEVICE) { /* before the submission, not this job of it */
+            value = (other == s->dev ? s->first : other->next_number) - 1;
+        }
+        if (hcqi_packet_waits(p)) { hcqi_waiter_set(w, t, value); }
     }
     return link;
 }
@@ -8896,8 +8860,6 @@ static HCQI_HOT hcq_job *hcqi_job_new(hcqi_lane *lane, hcqi_version *v, uint64_t
     hcq_device *dev = lane->dev;
     hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&dev->jobs));
     job->lane = lane;
-    job->wait.packet = HCQI_PACKET_SPARE;
-    job->wait.job = job;
     job->number = job->submission = number;
     job->version = v;
     dev->window[number & dev->window_mask] = job;
@@ -8919,8 +8881,7 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
         s->launch->jobs++;
         s->launch->queue->pending++;
     }
-    hcqi_job_make_waits(s, job);
-    hcqi_producer **link = hcqi_job_make_promises(job);
+    hcqi_producer **link = hcqi_job_make_syncs(s, job, hcqi_job_make_waits(s, job));
     for (uint32_t i = 0; last && i < s->sub->signal_count; i++) {
         link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
                                 s->sub->signals[i].value, NULL, 1);
@@ -9434,17 +9395,6 @@ HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const 
     return hcqi_leave_with(HCQ_OK);
 }
 
-static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
-    const hcqi_version *v = job->version;
-    const hcqi_segment *seg = hcqi_job_segment(job);
-    for (uint32_t i = 0; seg != NULL && i < v->sync_count; i++) {
-        const hcq_packet *p = &v->packets[v->syncs[i]];
-        int ahead = v->syncs[i] >= seg->first && hcqi_packet_waits(p);
-        if (ahead && p->u.sync.signal == s) { return 1; }
-    }
-    return 0;
-}
-
 static int hcqi_is_held(const hcq_job *job) {
     return job != NULL && job->state != HCQI_JOB_HANDED;
 }
@@ -9457,24 +9407,12 @@ static hcq_job *hcqi_held_from(const hcq_device *dev, uint64_t number) {
     return hcqi_job_at(dev, number);
 }
 
-/* Does a held job have a recorded wait for the signal still before it? */
-static int hcqi_signal_awaited(const hcqi_signal *s) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_job *job = hcqi_held_from(hcqi_core.devices[i], 0);
-        while (job != NULL && !hcqi_job_awaits(job, s)) {
-            job = hcqi_held_from(hcqi_core.devices[i], job->number + 1);
-        }
-        if (job != NULL) { return 1; }
-    }
-    return 0;
-}
-
 HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_signal *s;
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
     HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
     hcqi_reap_all();
-    int busy = s->uses != 0 || hcqi_signal_awaited(s);
+    int busy = s->uses != 0;
     if (!busy) { /* threads look again, and so do notifications, which then wait on */
         hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
         hcqi_drain();
@@ -9529,9 +9467,8 @@ static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64
         int enough = p->signal == s && p->slot == NULL && p->value >= value;
         if (enough && p->value < least) { least = p->value; }
     }
-    for (const hcqi_waiter *w = &job->wait; w != NULL && least != UINT64_MAX; w = w->list) {
-        int unused = w->packet == HCQI_PACKET_SPARE && w->home == HCQI_HOME_NONE;
-        if (!unused && w->signal == s && w->value >= value) { least = UINT64_MAX; }
+    for (const hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
+        if (w->signal == s && w->value >= value) { least = UINT64_MAX; }
     }
     return least;
 }
@@ -9571,7 +9508,6 @@ typedef struct hcqi_causes {
     hcq_job *job;
     hcq_job *ahead;                    /* what is next */
     const hcqi_waiter *wait;
-    uint32_t packet, packets;
     hcqi_signal *signal;               /* found, if it is a wait */
     uint64_t value;
     hcq_job *to;                       /* that ends it; NULL: it is the host's turn */
@@ -9588,8 +9524,7 @@ static void hcqi_causes_begin(hcqi_causes *c, hcq_job *job) {
         c->ahead = lane->run_head;
     }
     if (c->ahead != NULL) { return; }
-    c->wait = &job->wait;
-    if (!held && job->version != NULL) { c->packets = job->version->count; }
+    c->wait = held ? job->at : &job->wait;
 }
 
 /* To the next that is not over. */
@@ -9601,20 +9536,13 @@ static int hcqi_causes_next(hcqi_causes *c) {
     c->runs = c->to != NULL && !hcqi_is_held(c->to);
     if (c->to != NULL) { return 1; }
     while (!open) {
-        if (c->wait != NULL) {
-            const hcqi_waiter *w = c->wait;
-            c->wait = w->list;
-            c->signal = w->signal;
-            c->value = w->value;
-            open = w->home != HCQI_HOME_NONE;
-            if (held || w->signal == NULL || w->packet == HCQI_PACKET_SPARE) { continue; }
-        } else if (c->packet < c->packets && hcqi_look()) {
-            const hcq_packet *p = &c->job->version->packets[c->packet++];
-            if (p->kind != HCQ_COMMAND_WAIT) { continue; }
-            c->signal = hcqi_sync_of(c->job, p, &c->value);
-        } else {
-            return 0;
-        }
+        const hcqi_waiter *w = c->wait;
+        if (w == NULL || (!held && !hcqi_look())) { return 0; }
+        c->wait = w->list;
+        c->signal = w->signal;
+        c->value = w->value;
+        open = w->home != HCQI_HOME_NONE;
+        if (held || w->signal == NULL) { continue; }
         open |= hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
     }
     c->to = hcqi_raiser(c->signal, c->value, &c->runs);
@@ -9916,7 +9844,7 @@ static void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns
         memset(w, 0, sizeof *w);
         w->signal = hcqi_signal_find(points[i].signal);
         w->value = points[i].value;
-        w->packet = HCQI_PACKET_SLEEPER;
+        w->segment = HCQI_SLEEPS;
         w->list = &sleeper.waits[0];
         hcqi_signal_ref(w->signal);
         hcqi_waiter_link(w, one.handed != 0);
@@ -11259,7 +11187,7 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     const char *label = job->version->recording.label;
     hcq_point point = { { 0 }, 0 };
     hcqi_bridge bridge = { { NULL, NULL }, { 0, 0 } };
-    hcqi_waiter *w = &job->wait;
+    hcqi_waiter *w = job->at;
     hcq_device *dev;
     hcq_result r = hcqi_copy_place(to.dev, &to, &from, &dev);
     int whole = r == HCQ_OK;
@@ -11283,16 +11211,8 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     hcqi_unpin(from.dev);
     hcqi_bridge_drop(&bridge);         /* it goes when these are over */
     if (r != HCQ_OK) { return r; }
-    while (w->packet != HCQI_PACKET_CARRY) { w = w->list; }
-    hcqi_signal *before = w->signal;
-    w->signal = hcqi_signal_find(point.signal);
-    w->value = point.value;
-    w->signal->uses++;
-    hcqi_signal_ref(w->signal);
-    if (before != NULL) {
-        before->uses--;
-        hcqi_signal_unref(before);
-    }
+    while (w->segment <= job->segment) { w = w->list; } /* the first behind the copy is its */
+    hcqi_waiter_set(w, hcqi_signal_find(point.signal), point.value);
     return HCQ_OK;
 }
 
@@ -13633,7 +13553,7 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
             }
         }
         if (!meets || !hcqi_stamp_unmet(s)) { continue; }
-        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, s->dev->exact, s->number);
+        hcqi_job_wait_for(job, tail, s->dev->exact, s->number);
         (*tail)->order = 1;
     }
 }
@@ -13646,8 +13566,7 @@ static int hcqi_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **t
     const hcqi_launch *launch = s->launch;
     const hcqi_graph *g = launch->queue->graph;
     HCQI_BITS(k, job->version == NULL ? s->gathers : 0) {
-        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, launch->slices[k].dev->exact,
-                          launch->slices[k].number);
+        hcqi_job_wait_for(job, tail, launch->slices[k].dev->exact, launch->slices[k].number);
         (*tail)->settles = s->dev == launch->queue->dev;
         (*tail)->order = !(*tail)->settles;
     }
@@ -13659,7 +13578,7 @@ static int hcqi_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **t
         const hcqi_submit *there = &g->making->submits[d];
         uint64_t before = there->first - 1;
         if (before <= there->dev->done_prefix) { continue; }
-        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, there->dev->timeline, before);
+        hcqi_job_wait_for(job, tail, there->dev->timeline, before);
         (*tail)->order = 1;
     }
     for (const hcqi_launch *m = launch->full ? NULL : launch->earlier; m != NULL; m = m->earlier) {
