@@ -2459,9 +2459,9 @@ struct hcq_job {
                                           of the submission, then those of its segments */
 };
 
-/* A run of packets that a backend gets as one batch: waits, work, signals. */
+/* A run of packets that a backend gets as one batch: waits, work from `first` on, signals. */
 typedef struct hcqi_segment {
-    uint32_t first, waits, works, signals;
+    uint32_t first, works, signals;
     uint32_t stamps;                   /* timestamps for a signal, in the work */
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
@@ -5141,6 +5141,14 @@ static void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) 
     hcqi_job_finish(job);
 }
 
+/* The backend does not take it. */
+static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native) {
+    hcq_device *dev = job->lane->dev;
+    hcqi_error_note(dev, result, job->version, NULL, native, result);
+    dev->refused = job->number;
+    hcqi_job_fail(job, result, NULL);
+}
+
 /* The segment's signals, and with the last segment the submission's, now
    belong to the job's epoch. */
 static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
@@ -5203,7 +5211,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
         waits[count++].order_only = !points->check[i];
     }
     batch.recording = seg == NULL ? NULL : &job->version->recording;
-    batch.first = seg == NULL ? 0 : seg->first + seg->waits;
+    batch.first = seg == NULL ? 0 : seg->first;
     batch.count = seg == NULL ? 0 : seg->works;
     batch.waits = waits;
     batch.wait_count = count;
@@ -5314,9 +5322,7 @@ static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
     hcq_device *dev = job->lane->dev;
     hcq_result result = hcqi_job_hand(job, &r->points);
     if (result != HCQ_OK) {
-        hcqi_error_note(dev, result, job->version, NULL, "submit", result);
-        dev->refused = job->number;
-        hcqi_job_fail(job, result, NULL);
+        hcqi_job_refused(job, result, "submit");
         return 0;
     }
     if (job->launch == NULL && hcqi_profile_on(dev)) { hcqi_profile_waits(r); }
@@ -5705,7 +5711,7 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p);
 
 static void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
-    const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
+    const hcq_packet *p = &job->version->packets[seg->first];
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
     int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
@@ -7487,13 +7493,6 @@ static void hcqi_job_drop_version(hcq_job *job) {
     hcqi_version_release(job->version, kept);
 }
 
-/* The job waits until a version of its queue is free; others finish by themselves. */
-static void hcqi_queue_starve(hcq_job *job) {
-    hcq_queue *q = job->version->queue;
-    hcqi_line_add(&q->starved, HCQI_LINE_SHORT, job);
-    hcqi_watch(1);
-}
-
 /* The one that waits longest looks again. Called whenever a user of the queue's
    versions is over or stuck, so somebody always will be who calls it once more. */
 static void hcqi_queue_feed(hcq_queue *q) {
@@ -7562,7 +7561,7 @@ static int hcqi_version_cut(hcqi_version *v) {
         int marks = p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal == NULL;
         int carries = (p->flags & HCQI_FAR) != 0, syncs = hcqi_packet_is_sync(p) && !marks;
         if (hcqi_packet_waits(p)) {
-            seg->waits++;
+            seg->first = i + 1;
             v->wait_count++;
         } else if (p->kind == HCQ_COMMAND_SIGNAL) {
             seg->signals++;
@@ -8165,29 +8164,25 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
 
 /* ---- a version for what was held ---- */
 
-/* A version for values that were kept, *now: it is of the queue as that is now.
-   HCQ_NOT_READY: one that is in use will do, *moves: or would, should this one fail.
-   What was recorded then may be recorded no more: only versions of that state know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int *now,
-                                    int *moves, hcqi_version **out) {
+/* A version for values that were kept: chosen, or made. HCQ_NOT_READY: one that is in use will
+   do. What was recorded then may be recorded no more: only versions of that state know it. */
+static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, hcqi_choice *c) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
-    hcqi_choice c;
-    hcqi_version_choose(q, dev, shape->slice, shape, values, &c);
-    *now = hcqi_version_is_now(shape);
-    *moves = c.moves || shape->uses > shape->stuck;
-    *out = c.version;
-    if (!c.current && shape->uses == 0) { *out = shape; }
-    if (*out != NULL) { return HCQ_OK; }
+    int now = hcqi_version_is_now(shape);
+    hcqi_version_choose(q, dev, shape->slice, shape, values, c);
+    c->moves |= shape->uses > shape->stuck;
+    if (!c->current && shape->uses == 0) { c->version = shape; }
+    if (c->version != NULL) { return HCQ_OK; }
     uint32_t most = q->bound == dev ? dev->desc.slots : 8 * dev->desc.slots;
-    if (*moves && (!*now || c.count >= most)) { return HCQ_NOT_READY; }
-    if (!*now) {
+    if (c->moves && (!now || c->count >= most)) { return HCQ_NOT_READY; }
+    if (!now) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
                            "queue '%s': every version that could run a submission which was "
                            "held waits for others", q->label);
     }
-    *out = hcqi_version_new(q, dev, shape->slice);
-    return *out == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    c->version = hcqi_version_new(q, dev, shape->slice);
+    return c->version == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 /* The timestamps that the job promised are stored by another version. */
@@ -8201,27 +8196,18 @@ static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     }
 }
 
-/* The job, which was released, gets no version now; `moves`: later, from another job. */
-static void hcqi_job_refuse(hcq_job *job, hcq_result r, int moves) {
-    if (r == HCQ_NOT_READY || (r == HCQ_ERROR_OUT_OF_MEMORY && moves)) {
-        hcqi_queue_starve(job);
-        return;
-    }
-    hcqi_error_note(job->lane->dev, r, job->version, NULL, "encode", r);
-    job->lane->dev->refused = job->number;
-    hcqi_job_fail(job, r, NULL);
-}
-
 /* What was held may go: its values go into a version. If that is to be built, in the
    outermost call, which may let go of the lock, and it looks again: it may have failed, or
    the queue was changed. 0 = it waits for one, or failed. */
 static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
-    int now = 0, moves = 0;
-    hcq_result r = hcqi_version_find(shape, job->values, &now, &moves, &v);
-    int built = r != HCQ_OK || !now || hcqi_version_is_built(v);
+    hcqi_choice c;
+    int now = hcqi_version_is_now(shape);
+    hcq_result r = hcqi_version_find(shape, job->values, &c);
+    int built = r != HCQ_OK || !now || hcqi_version_is_built(c.version);
     if (r == HCQ_OK && built) {
-        r = now ? hcqi_version_catch_up(v, job->values) : hcqi_version_fill_in(v, job->values);
+        r = now ? hcqi_version_catch_up(c.version, job->values)
+                : hcqi_version_fill_in(c.version, job->values);
         built = r != HCQ_NOT_READY;
     }
     if (!built && hcqi_builder != job) {
@@ -8230,16 +8216,22 @@ static int hcqi_job_take(hcq_job *job) {
     }
     if (!built) {
         job->line = HCQI_LINE_UNBUILT; /* nobody else looks at it meanwhile */
-        r = hcqi_version_prepare(v, job->values);
+        r = hcqi_version_prepare(c.version, job->values);
         job->line = HCQI_LINE_NONE;
-        moves = shape->uses > shape->stuck;
+        c.moves = shape->uses > shape->stuck;
         if (r >= 0) { hcqi_ready_push(job); }
         if (r >= 0) { return 0; }
     }
-    if (r != HCQ_OK) {
-        hcqi_job_refuse(job, r, moves);
+    if (r == HCQ_NOT_READY || (r == HCQ_ERROR_OUT_OF_MEMORY && c.moves)) {
+        hcqi_line_add(&shape->queue->starved, HCQI_LINE_SHORT, job); /* for others to finish */
+        hcqi_watch(1);
         return 0;
     }
+    if (r != HCQ_OK) {
+        hcqi_job_refused(job, r, "encode");
+        return 0;
+    }
+    v = c.version;
     hcqi_values_drop(shape, job->values);
     job->values = NULL;
     job->version = v;
@@ -8645,8 +8637,9 @@ static int hcqi_eager_applies(const hcqi_submit *s) {
 }
 
 static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
-    if (q == NULL) {
-        return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "queues: number %u is NULL", s->count);
+    if (q == NULL || q->graph != NULL) {
+        return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "queues: number %u is %s", s->count,
+                           q == NULL ? "NULL" : "a graph, which is submitted alone");
     }
     hcq_result r = hcqi_queue_ready(q, s->dev);
     if (r != HCQ_OK) { return r; }
@@ -8933,41 +8926,20 @@ static void hcqi_submit_undo(hcqi_submit *s) {
     }
 }
 
-static int hcqi_submission_is_graph(const hcq_submission *sub) {
-    for (uint32_t i = 0; sub->queues != NULL && i < sub->queue_count; i++) {
-        const hcq_queue *q = sub->queues[i];
-        if (q != NULL && q->graph != NULL) { return 1; }
-    }
-    return 0;
-}
-
-/* What is wrong with its flags, or NULL. */
-static const char *hcqi_flags_check(uint32_t flags, int graph) {
-    if (!graph) {
-        return flags & ~(uint32_t)HCQ_UNORDERED ? "flags: unknown, or for graphs only" : NULL;
-    }
-    if (flags & ~(uint32_t)(HCQ_OVERLAP | HCQ_UNORDERED | HCQ_STEP | HCQ_COPY_LISTS)) {
-        return "flags: unknown bits";
-    }
-    if ((flags & (HCQ_STEP | HCQ_COPY_LISTS)) == HCQ_COPY_LISTS) {
-        return "flags: HCQ_COPY_LISTS is for HCQ_STEP";
-    }
-    return flags & HCQ_UNORDERED ? "flags: a graph's launch is not HCQ_UNORDERED" : NULL;
-}
-
 static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, int graph) {
+    uint32_t steps = HCQ_STEP | HCQ_COPY_LISTS;
+    uint32_t known = graph ? HCQ_OVERLAP | steps : HCQ_UNORDERED;
+    const char *bad = NULL;
     if (dev->closing || dev->lost != HCQ_OK) {
         hcq_result r = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
         return hcqi_refuse(dev, r, "device: takes no work");
     }
-    const char *bad = hcqi_flags_check(sub->flags, graph);
+    if ((sub->flags & steps) == HCQ_COPY_LISTS) { bad = "flags: HCQ_COPY_LISTS is for HCQ_STEP"; }
+    if (sub->flags & ~known) { bad = graph ? "flags: not for graphs" : "flags: for graphs only"; }
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
     if (sub->value_count != 0 && sub->values == NULL) { bad = "values: is NULL"; }
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
-    if (sub->queue_count != 1 && graph) {
-        bad = "queues: a graph is the only queue of its submission";
-    }
     if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
     if (sub->queue_count > HCQI_BATCH_WAITS) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most %d", sub->queue_count,
@@ -9023,10 +8995,12 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
 /* One submission, with the lock held; may let go of it to wait for room. */
 static hcq_result hcqi_submit_run(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    int graph = hcqi_submission_is_graph(s->sub);
+    const hcq_queue *one = s->sub->queue_count == 1 && s->sub->queues != NULL ? s->sub->queues[0]
+                                                                              : NULL;
+    int graph = one != NULL && one->graph != NULL;
     hcq_result r = hcqi_submit_check(dev, s->sub, graph);
     if (r != HCQ_OK) { return r; }
-    if (graph) { return s->sub->queues[0]->graph->calls->run(s); }
+    if (graph) { return one->graph->calls->run(s); }
     for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
         r = hcqi_submit_queue(s, s->sub->queues[i]);
     }
