@@ -2411,8 +2411,7 @@ struct hcqi_lane {
     uint32_t shadow_used;
     uint32_t host_users[2];            /* host threads waiting on a counter */
     uint32_t running, held;            /* jobs */
-    uint32_t stalled;                  /* jobs wait for a counter swap: */
-    hcqi_line stall;
+    hcqi_line stall;                   /* jobs that wait for a counter swap */
     uint32_t watched;
     hcqi_failures failures;            /* of epochs */
     uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
@@ -3010,7 +3009,6 @@ static struct hcqi_core {
     uint32_t event_waiters;
     uint32_t watchers;                 /* who needs completions to be noticed */
     uint32_t recheck;                  /* a watch began: look once at all lanes */
-    uint32_t stalled;                  /* lanes */
     uint64_t grace_started, grace_ended;
     uint64_t named_frees;              /* frees of buffers that recordings name */
     uint64_t check_mark;
@@ -4477,18 +4475,13 @@ static hcq_job *hcqi_line_take(hcqi_line *line) {
 
 /* `job` looks again when the lane's counters may have been swapped. */
 static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
+    if (lane->stall.head == NULL) { hcqi_watch(1); }
     hcqi_line_add(&lane->stall, HCQI_LINE_STALLED, job);
-    if (lane->stalled) { return; }
-    lane->stalled = 1;
-    hcqi_core.stalled++;
-    hcqi_watch(1);
 }
 
 static void hcqi_lane_unstall(hcqi_lane *lane) {
     hcq_job *job;
-    if (!lane->stalled) { return; }
-    lane->stalled = 0;
-    hcqi_core.stalled--;
+    if (lane->stall.head == NULL) { return; }
     hcqi_watch(-1);
     while ((job = hcqi_line_take(&lane->stall)) != NULL) { hcqi_ready_push(job); }
 }
@@ -5767,7 +5760,7 @@ static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
     hcqi_enter();
     hcqi_atomic_store32(&dev->service_waits, 0);
     lane->host_users[p.counter]--;
-    if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
+    if (lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
 }
 
 static void hcqi_service_run(void *user) {
@@ -8273,7 +8266,7 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
     hcqi_enter();
     hcqi_unpin(lane->dev);
     lane->host_users[counter]--;
-    if (lane->stalled && lane->host_users[counter] == 0) { hcqi_lane_unstall(lane); }
+    if (lane->host_users[counter] == 0) { hcqi_lane_unstall(lane); }
     hcqi_reap(lane);
     return r;
 }
@@ -12312,7 +12305,7 @@ HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
 static int hcqi_device_moves(const hcq_device *dev) {
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcqi_lane *lane = &dev->lanes[k];
-        if (lane->run_head != NULL || lane->stalled) { return 1; }
+        if (lane->run_head != NULL || lane->stall.head != NULL) { return 1; }
     }
     const hcq_job *job = hcqi_held_from(dev, 0);
     while (job != NULL && !hcqi_job_moves(job)) { job = hcqi_held_from(dev, job->number + 1); }
