@@ -8403,15 +8403,54 @@ static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_versio
     return NULL;
 }
 
-/* Waits until a version that is in use gets free. */
+typedef struct hcqi_submit {           /* zero at first: */
+    uint32_t count;                    /* versions acquired */
+    hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
+    hcqi_allocation *frees;            /* hcq_free_after */
+    uint8_t allocs;                    /* hcq_alloc_after */
+    uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
+    uint64_t first, number;            /* of its jobs: the first, and the last: its own */
+    hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
+    uint64_t gathers;                  /* slices of other devices that its end waits for */
+    hcq_device *eager[2];              /* follows all that they have, and is followed; NULL */
+    hcq_device *dev;                   /* not zero, or not up to `count`: */
+    const hcq_submission *sub;
+    hcqi_version *versions[HCQI_BATCH_WAITS];
+    hcqi_lane *lanes[HCQI_BATCH_WAITS];
+    uint64_t *kept[HCQI_BATCH_WAITS];  /* values, of a version only for its shape; NULL */
+} hcqi_submit;
+
+/* For a wait inside a submission: what is left of its time, or of the device's from when it
+   begins to wait: the clock is only for those. 0: that was told. */
+static uint64_t hcqi_submit_left(const hcqi_submit *s, uint64_t *deadline, const char *what,
+                                 const char *label) {
+    if (*deadline == 0) { *deadline = s->deadline; }
+    if (*deadline == 0) { *deadline = hcqi_deadline(s->dev->desc.timeout_ns); }
+    uint64_t left = hcqi_left(*deadline);
+    if (left == 0 && s->deadline == 0) { hcqi_timeout_tell(s->dev, what, label); }
+    return left;
+}
+
+/* Back-pressure: only for work that was handed over, so it will end. */
+static hcq_result hcqi_lane_room(const hcqi_submit *s, hcqi_lane *lane) {
+    uint64_t deadline = 0;
+    while (lane->running >= s->dev->desc.inflight) {
+        uint64_t left = hcqi_submit_left(s, &deadline, "submit, for room on a lane:",
+                                         lane->base.kind == HCQ_COPY ? "copy" : "compute");
+        if (left == 0) { return HCQ_TIMEOUT; }
+        hcq_result r = hcqi_block_on(lane, lane->run_head->epoch, left);
+        if (r < 0) { return r; }
+    }
+    return HCQ_OK;
+}
+
+/* Waits until a version that is in use gets free, or for something that leads there. */
 static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_version *busy,
-                                    uint64_t deadline) {
-    uint64_t left = hcqi_left(deadline);
+                                    uint64_t left) {
     if (hcqi_core.ready.head != NULL) { /* what a counter swap released, say */
         hcqi_drain();
         return HCQ_OK;
     }
-    if (left == 0) { return HCQ_TIMEOUT; }
     if (busy != NULL) {
         const hcq_job *job = hcqi_version_user(dev, busy);
         uint32_t pending = q->pending;
@@ -8428,26 +8467,13 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
     return HCQ_OK;
 }
 
-/* What a submission wants a version for. */
-typedef struct hcqi_ask {
-    hcq_queue *queue;
-    hcq_device *dev;
-    uint32_t slice;
-    const uint64_t *values;
-    uint64_t deadline;                 /* 0: the device's, from when it waits: the clock is only
-                                          for those */
-    const hcqi_lane *behind;           /* it is ordered there; NULL: nowhere */
-    int keeps;                         /* it keeps its values if it may be held ... */
-    int waits;                         /* ... by more than its recording says */
-} hcqi_ask;
-
 /* With no version to use: waits where enough run that one will be free. Unbound
    queues rather wait than copy more when enough of them run; no queue waits for
    what is held. */
-static hcq_result hcqi_version_room(hcqi_ask *a, hcqi_choice *c, int *full) {
-    hcq_queue *q = a->queue;
-    hcq_device *dev = a->dev;
-    int own = a->deadline == 0;
+static hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q, uint32_t slice,
+                                    const uint64_t *values, hcqi_choice *c, int *full) {
+    hcq_device *dev = s->dev;
+    uint64_t deadline = 0;
     for (int looked = 0; c->version == NULL; looked = 1) {
         int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
         *full = c->count >= (bound ? 1u : 8u) * dev->desc.slots;
@@ -8458,47 +8484,60 @@ static hcq_result hcqi_version_room(hcqi_ask *a, hcqi_choice *c, int *full) {
         if (!looked) { /* it may be done by now */
             hcqi_reap_device(dev);
         } else {
-            if (a->deadline == 0) { a->deadline = hcqi_deadline(dev->desc.timeout_ns); }
-            hcq_result r = hcqi_version_wait(q, dev, c->busy, a->deadline);
-            if (r == HCQ_TIMEOUT && own) {
-                hcqi_timeout_tell(dev, "submit, for a free version of queue", q->label);
-            }
-            if (r < 0 || r == HCQ_TIMEOUT) { return r; }
+            const char *what = "submit, for a free version of queue";
+            uint64_t left = hcqi_submit_left(s, &deadline, what, q->label);
+            hcq_result r = left == 0 ? HCQ_TIMEOUT : hcqi_version_wait(q, dev, c->busy, left);
+            if (r < 0 || left == 0) { return r; }
         }
-        hcqi_version_choose(q, dev, a->slice, NULL, a->values, c);
+        hcqi_version_choose(q, dev, slice, NULL, values, c);
     }
     return HCQ_OK;
 }
 
-/* Finds or makes a version that is current, for one job; `kept`: that may be
-   held, and so only looks like it until it is released, with these values. */
-static hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out, uint64_t **kept) {
-    hcq_queue *q = a->queue;
+static int hcqi_eager_pends(const hcq_device *dev) {
+    return dev->eager_signal != NULL &&
+           (dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix);
+}
+
+static int hcqi_eager_applies(const hcqi_submit *s) {
+    return (s->sub->flags & HCQ_UNORDERED) == 0 && hcqi_eager_pends(s->dev);
+}
+
+/* Room on the lane, and a version of the queue, or slice of the graph, that is current: found
+   or made. One that varies and may be held only looks like it until it is released, and
+   keeps its values. May let go of the lock. */
+static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t slice,
+                                      hcqi_lane *lane, const uint64_t *values) {
+    hcq_device *dev = s->dev;
+    int plain = q->graph == NULL;      /* inputs belong to the plan, which may be made anew */
+    int varies = plain && (q->value_count != 0 || hcqi_profile_on(dev) ||
+                           hcqi_queue_is_read(q, dev)); /* else all share a version anyway */
     hcqi_choice c;
-    hcq_result r = HCQ_OK;
     int full = 0;
-    hcqi_version_choose(q, a->dev, a->slice, NULL, a->values, &c);
-    if (c.version == NULL) { r = hcqi_version_room(a, &c, &full); }
-    if (r != HCQ_OK) { return r; }
+    if (lane->running >= dev->desc.inflight) { HCQI_PASS(hcqi_lane_room(s, lane)); }
+    hcqi_version_choose(q, dev, slice, NULL, values, &c);
+    if (c.version == NULL) { HCQI_PASS(hcqi_version_room(s, q, slice, values, &c, &full)); }
     hcqi_version *v = c.version;
-    if (v == NULL && a->keeps && full) { v = c.shape; }
-    if (v == NULL) { v = hcqi_version_new(q, a->dev, a->slice); }
+    if (v == NULL && varies && full) { v = c.shape; }
+    if (v == NULL) { v = hcqi_version_new(q, dev, slice); }
     if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    int taken = v->uses != 0 && !c.current;
-    if (!taken && !c.current) { r = hcqi_version_prepare(v, a->values); }
-    if (r != HCQ_OK) { return r; }
-    int behind = a->behind != NULL && a->behind->held_head != NULL;
-    int keeps = a->keeps && (a->waits || v->wait_count != 0 || taken || behind);
-    if (!taken && !c.current) { r = hcqi_version_catch_up(v, keeps ? NULL : a->values); }
-    if (r == HCQ_NOT_READY) { r = hcqi_version_prepare(v, a->values); }
-    *kept = keeps && r == HCQ_OK ? hcqi_values_keep(v, a->values) : NULL;
-    if (r == HCQ_OK && keeps && *kept == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    int taken = v->uses != 0 && !c.current, anew = v->uses == 0 && !c.current;
+    if (anew) { HCQI_PASS(hcqi_version_prepare(v, values)); }
+    int behind = (s->sub->flags & HCQ_UNORDERED) == 0 && lane->held_head != NULL;
+    int keeps = varies && (taken || behind || v->wait_count != 0 || s->sub->wait_count != 0 ||
+                           s->sub->queue_count > 1 || hcqi_eager_applies(s));
+    hcq_result r = anew ? hcqi_version_catch_up(v, keeps ? NULL : values) : HCQ_OK;
+    if (r == HCQ_NOT_READY) { r = hcqi_version_prepare(v, values); }
+    uint64_t *kept = keeps && r == HCQ_OK ? hcqi_values_keep(v, values) : NULL;
+    if (r == HCQ_OK && keeps && kept == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     if (r != HCQ_OK) { return r; }
     v->shapes += (uint32_t)keeps;
     v->uses += (uint32_t)!keeps;
     v->held += (uint32_t)!keeps;
     q->pending++;
-    *out = v;
+    s->versions[s->count] = v;
+    s->kept[s->count] = kept;
+    s->lanes[s->count++] = lane;
     return HCQ_OK;
 }
 
@@ -8565,23 +8604,6 @@ static hcq_result hcqi_version_check_signals(const hcqi_version *v) {
     return HCQ_OK;
 }
 
-typedef struct hcqi_submit {           /* zero at first: */
-    uint32_t count;                    /* versions acquired */
-    hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
-    hcqi_allocation *frees;            /* hcq_free_after */
-    uint8_t allocs;                    /* hcq_alloc_after */
-    uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
-    uint64_t first, number;            /* of its jobs: the first, and the last: its own */
-    hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
-    uint64_t gathers;                  /* slices of other devices that its end waits for */
-    hcq_device *eager[2];              /* follows all that they have, and is followed; NULL */
-    hcq_device *dev;                   /* not zero, or not up to `count`: */
-    const hcq_submission *sub;
-    hcqi_version *versions[HCQI_BATCH_WAITS];
-    hcqi_lane *lanes[HCQI_BATCH_WAITS];
-    uint64_t *kept[HCQI_BATCH_WAITS];  /* values, of a version only for its shape; NULL */
-} hcqi_submit;
-
 /* Unfinished submissions, with those queues of `s` that go there. */
 static uint32_t hcqi_lane_load(const hcqi_lane *lane, const hcqi_submit *s) {
     uint32_t load = lane->running + lane->held;
@@ -8603,32 +8625,6 @@ static hcqi_lane *hcqi_lane_choose(const hcqi_submit *s, hcq_queue_kind kind, ui
     return best;
 }
 
-/* Back-pressure: only for work that was handed over, so it will end. */
-static hcq_result hcqi_lane_room(hcqi_lane *lane, uint64_t deadline) {
-    int own = deadline == 0;
-    while (lane->running >= lane->dev->desc.inflight) {
-        if (deadline == 0) { deadline = hcqi_deadline(lane->dev->desc.timeout_ns); }
-        uint64_t left = hcqi_left(deadline);
-        if (left == 0) {
-            const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-            if (own) { hcqi_timeout_tell(lane->dev, "submit, for room on a lane:", kind); }
-            return HCQ_TIMEOUT;
-        }
-        hcq_result r = hcqi_block_on(lane, lane->run_head->epoch, left);
-        if (r < 0) { return r; }
-    }
-    return HCQ_OK;
-}
-
-static int hcqi_eager_pends(const hcq_device *dev) {
-    return dev->eager_signal != NULL &&
-           (dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix);
-}
-
-static int hcqi_eager_applies(const hcqi_submit *s) {
-    return (s->sub->flags & HCQ_UNORDERED) == 0 && hcqi_eager_pends(s->dev);
-}
-
 static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     if (q == NULL || q->graph != NULL) {
         return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "queues: number %u is %s", s->count,
@@ -8646,21 +8642,9 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { owner->pins++; }
-    if (lane->running >= lane->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
-    if (r == HCQ_OK) {
-        /* Where nothing varies all share a version anyway, but one of a run's own. */
-        int keeps = q->value_count != 0 || hcqi_profile_on(s->dev) ||
-                    hcqi_queue_is_read(q, s->dev);
-        hcqi_ask ask = { q, s->dev, 0, values, s->deadline,
-                         s->sub->flags & HCQ_UNORDERED ? NULL : lane, keeps,
-                         keeps && (s->sub->wait_count != 0 || s->sub->queue_count > 1 ||
-                                   hcqi_eager_applies(s)) };
-        r = hcqi_version_acquire(&ask, &s->versions[s->count], &s->kept[s->count]);
-    }
+    r = hcqi_submit_acquire(s, q, 0, lane, values);
     if (owner != s->dev) { hcqi_unpin(owner); }
-    if (r != HCQ_OK) { return r; }
-    s->lanes[s->count++] = lane;
-    return HCQ_OK;
+    return r;
 }
 
 static hcq_result hcqi_submit_points(hcqi_submit *s) {
@@ -13580,17 +13564,10 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
         uint32_t d = 0;
         while (plan->devices[d].dev != slice->dev) { d++; }
         hcqi_submit *s = &w->submits[d];
-        hcqi_lane *lane = &slice->dev->lanes[slice->lane];
-        hcqi_ask ask = { q, slice->dev, k, w->values, s->deadline, NULL,
-                         0, 0 }; /* inputs belong to the plan, which may be made anew */
         HCQI_PASS(hcqi_graph_values(q, sub, slice, w->values));
-        if (lane->running >= slice->dev->desc.inflight) {
-            HCQI_PASS(hcqi_lane_room(lane, s->deadline));
-        }
-        HCQI_PASS(hcqi_version_acquire(&ask, &s->versions[s->count], &s->kept[s->count]));
-        s->versions[s->count]->named_frees = hcqi_core.named_frees;
-        s->lanes[s->count++] = lane;
+        HCQI_PASS(hcqi_submit_acquire(s, q, k, &slice->dev->lanes[slice->lane], w->values));
         hcqi_version *v = s->versions[s->count - 1];
+        v->named_frees = hcqi_core.named_frees;
         if (v->stamp_count != 0) { HCQI_PASS(hcqi_version_check_signals(v)); }
     }
     return HCQ_OK;
