@@ -5014,18 +5014,33 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcqi_producer_free(lane->dev, p);
 }
 
+/* Room for so many numbers, a power of two; 0 = out of memory. */
+static int hcqi_window_resize(hcq_device *dev, uint64_t numbers) {
+    size_t bytes = (size_t)numbers * sizeof(hcq_job *);
+    hcq_job **window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
+    if (window == NULL) { return 0; }
+    for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
+        window[n & (numbers - 1)] = dev->window[n & dev->window_mask];
+    }
+    hcqi_delete(&dev->hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *window);
+    dev->window = window;
+    dev->window_mask = numbers - 1;
+    return 1;
+}
+
+static uint64_t hcqi_power_of_two(uint64_t least) {
+    uint64_t power = 1;
+    while (power < least) { power *= 2; }
+    return power;
+}
+
 /* Some jobs are over. After a burst of held work the window goes back to its first size. */
 static void hcqi_jobs_retired(hcq_device *dev) {
-    uint64_t size = dev->window_mask + 1, base = (uint64_t)dev->desc.parked;
     hcqi_prefix_advance(dev);
-    if (dev->pending != 0) { return; }
-    while (base & (base - 1)) { base += base & (~base + 1); }
-    if (size <= base * 2 || dev->next_number - dev->done_prefix != 1) { return; }
-    hcq_job **shrunk = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)base * sizeof *shrunk));
-    if (shrunk == NULL) { return; }
-    hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *shrunk);
-    dev->window = shrunk;
-    dev->window_mask = base - 1;
+    if (dev->pending != 0 || dev->next_number - dev->done_prefix != 1) { return; }
+    if (dev->window_mask < 2 * (uint64_t)dev->desc.parked) { return; }
+    uint64_t base = hcqi_power_of_two(dev->desc.parked);
+    if (dev->window_mask >= base * 2) { (void)hcqi_window_resize(dev, base); }
 }
 
 static void hcqi_job_cover(const hcq_job *job) {
@@ -8106,7 +8121,7 @@ typedef struct hcqi_choice {
     hcqi_version *busy;                /* ... wait until this one is done */
     hcqi_version *shape;               /* of the state asked for, in use or not */
     int moves;                         /* some user of one that would do gets on */
-    uint32_t count;                    /* versions for this device */
+    int full;                          /* there are as many as should be for this device */
 } hcqi_choice;
 
 /* Does the version take one of a bound queue's slots? Those of an earlier
@@ -8126,6 +8141,8 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     uint64_t applied = now ? q->updates : shape->applied;
     int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
     int own = profiled || hcqi_queue_is_read(q, dev);
+    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
+    uint32_t count = 0;
     hcqi_clear(c, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
         next = v->next;
@@ -8143,7 +8160,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
             hcqi_version_link(v, 1);
             continue;
         }
-        c->count += hcqi_version_counts(v);
+        count += hcqi_version_counts(v);
         if (v->uses == 0 && (same || (now && v->shapes == 0))) {
             int rank = same ? 3 : v->generation == generation ? 2 : 1;
             if (rank > best) { c->version = v; }
@@ -8153,6 +8170,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
             c->moves |= v->uses > v->stuck;
         }
     }
+    c->full = count >= (bound ? 1u : 8u) * dev->desc.slots;
 }
 
 /* ---- a version for what was held ---- */
@@ -8167,8 +8185,7 @@ static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
     c->moves |= shape->uses > shape->stuck;
     if (!c->current && shape->uses == 0) { c->version = shape; }
     if (c->version != NULL) { return HCQ_OK; }
-    uint32_t most = q->bound == dev ? dev->desc.slots : 8 * dev->desc.slots;
-    if (c->moves && (!now || c->count >= most)) { return HCQ_NOT_READY; }
+    if (c->moves && (!now || c->full)) { return HCQ_NOT_READY; }
     if (!now) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
                            "queue '%s': every version that could run a submission which was "
@@ -8471,16 +8488,12 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
    queues rather wait than copy more when enough of them run; no queue waits for
    what is held. */
 static hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q, uint32_t slice,
-                                    const uint64_t *values, hcqi_choice *c, int *full) {
+                                    const uint64_t *values, hcqi_choice *c) {
     hcq_device *dev = s->dev;
+    int graph = q->graph != NULL && q->bound != NULL;
     uint64_t deadline = 0;
-    for (int looked = 0; c->version == NULL; looked = 1) {
-        int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
-        *full = c->count >= (bound ? 1u : 8u) * dev->desc.slots;
-        if (!*full) { return HCQ_OK; }
-        if (c->busy == NULL && !(bound && q->graph != NULL && hcqi_versions_move(q, dev))) {
-            return HCQ_OK;
-        }
+    for (int looked = 0; c->version == NULL && c->full; looked = 1) {
+        if (c->busy == NULL && !(graph && hcqi_versions_move(q, dev))) { return HCQ_OK; }
         if (!looked) { /* it may be done by now */
             hcqi_reap_device(dev);
         } else {
@@ -8513,12 +8526,11 @@ static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t sli
     int varies = plain && (q->value_count != 0 || hcqi_profile_on(dev) ||
                            hcqi_queue_is_read(q, dev)); /* else all share a version anyway */
     hcqi_choice c;
-    int full = 0;
     if (lane->running >= dev->desc.inflight) { HCQI_PASS(hcqi_lane_room(s, lane)); }
     hcqi_version_choose(q, dev, slice, NULL, values, &c);
-    if (c.version == NULL) { HCQI_PASS(hcqi_version_room(s, q, slice, values, &c, &full)); }
+    if (c.version == NULL) { HCQI_PASS(hcqi_version_room(s, q, slice, values, &c)); }
     hcqi_version *v = c.version;
-    if (v == NULL && varies && full) { v = c.shape; }
+    if (v == NULL && varies && c.full) { v = c.shape; }
     if (v == NULL) { v = hcqi_version_new(q, dev, slice); }
     if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     int taken = v->uses != 0 && !c.current, anew = v->uses == 0 && !c.current;
@@ -8673,22 +8685,6 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
     return HCQ_OK;
 }
 
-/* Room for so many numbers, which it has not. */
-static int hcqi_window_grow(hcq_device *dev, uint64_t numbers) {
-    uint64_t size = dev->window_mask + 1, wanted = size;
-    while (numbers > wanted) { wanted *= 2; }
-    size_t bytes = (size_t)wanted * sizeof(hcq_job *);
-    hcq_job **grown = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
-    if (grown == NULL) { return 0; }
-    for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
-        grown[n & (wanted - 1)] = dev->window[n & dev->window_mask];
-    }
-    hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *grown);
-    dev->window = grown;
-    dev->window_mask = wanted - 1;
-    return 1;
-}
-
 /* One queue's job is the submission's, too, unless that also waits for other devices. */
 static uint32_t hcqi_submit_jobs(const hcqi_submit *s) {
     return s->count == 0 || (s->count == 1 && !s->gathers) ? 1 : s->count + 1;
@@ -8717,7 +8713,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     if (waiters > UINT32_MAX || producers > UINT32_MAX || !hcqi_pool_reserve(&dev->jobs, jobs) ||
         !hcqi_pool_reserve(&dev->waiters, (uint32_t)waiters) ||
         !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) ||
-        (numbers > dev->window_mask + 1 && !hcqi_window_grow(dev, numbers))) {
+        (numbers > dev->window_mask + 1 &&
+         !hcqi_window_resize(dev, hcqi_power_of_two(numbers)))) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     return HCQ_OK;
@@ -12085,7 +12082,7 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
         (void)hcqi_pool_init(&dev->values[k], dev, sizeof(uint64_t) << (k + 1), 0);
     }
     (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
-    int all = stages != NULL && hcqi_window_grow(dev, parked > 1 ? parked : 2) &&
+    int all = stages != NULL && hcqi_window_resize(dev, hcqi_power_of_two(parked > 1 ? parked : 2)) &&
               hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), parked) &&
               hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
               hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), parked) &&
