@@ -5029,7 +5029,7 @@ static int hcqi_window_resize(hcq_device *dev, uint64_t numbers) {
 }
 
 static uint64_t hcqi_power_of_two(uint64_t least) {
-    uint64_t power = 1;
+    uint64_t power = 2;
     while (power < least) { power *= 2; }
     return power;
 }
@@ -12082,7 +12082,7 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
         (void)hcqi_pool_init(&dev->values[k], dev, sizeof(uint64_t) << (k + 1), 0);
     }
     (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
-    int all = stages != NULL && hcqi_window_resize(dev, hcqi_power_of_two(parked > 1 ? parked : 2)) &&
+    int all = stages != NULL && hcqi_window_resize(dev, hcqi_power_of_two(parked)) &&
               hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), parked) &&
               hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
               hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), parked) &&
