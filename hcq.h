@@ -7059,23 +7059,21 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
                                            HCQI_GRID_BYTES);
         break;
     case HCQ_COMMAND_COPY:
-        c->size = p->u.copy.size;
-        c->dst = hcqi_named_buffer(q, m, 0, p->u.copy.dst, c->size);
-        c->src = hcqi_named_buffer(q, m, 1, p->u.copy.src, c->size);
-        break;
     case HCQ_COMMAND_WRITE:
-        c->data = c->args;
-        c->args = NULL;
-        c->args_size = 0;
+    case HCQ_COMMAND_FILL:
+    case HCQ_COMMAND_EMPTY:            /* all have these at the same places: */
         c->size = p->u.copy.size;
         c->dst = hcqi_named_buffer(q, m, 0, p->u.copy.dst, c->size);
-        break;
-    case HCQ_COMMAND_EMPTY:
-    case HCQ_COMMAND_FILL:
-        c->size = p->u.fill.size;
-        c->dst = hcqi_named_buffer(q, m, 0, p->u.fill.dst, c->size);
-        c->value = p->u.fill.value;
-        c->value_size = p->value_size;
+        if (c->kind == HCQ_COMMAND_COPY) {
+            c->src = hcqi_named_buffer(q, m, 1, p->u.copy.src, c->size);
+        } else if (c->kind == HCQ_COMMAND_WRITE) {
+            c->data = c->args;
+            c->args = NULL;
+            c->args_size = 0;
+        } else {
+            c->value = p->u.fill.value;
+            c->value_size = p->value_size;
+        }
         break;
     case HCQ_COMMAND_HOST:
         c->host_fn = p->u.host.fn;
