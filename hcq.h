@@ -5654,29 +5654,28 @@ static void hcqi_event_wait(uint64_t left_ns) {
 /* Only for devices whose backend has no threads of its own: runs host commands
    and notices completions while somebody watches. Started when first needed. */
 
-static int hcqi_job_is_due(const hcq_job *job) {
-    return job->state == HCQI_JOB_DUE && job->lane->done >= job->due;
+/* Is it the service thread's turn? `due`: to begin, as all before it is complete. */
+static int hcqi_job_hosts(const hcq_job *job, int due) {
+    if (job->state == HCQI_JOB_CALLING) { return !due; }
+    return job->state == HCQI_JOB_DUE && (!due || job->lane->done >= job->due);
 }
 
-/* Is it the service thread's turn? */
-static int hcqi_job_hosts(const hcq_job *job) {
-    return job->state == HCQI_JOB_DUE || job->state == HCQI_JOB_CALLING;
+/* The oldest such job of the lane, or NULL. */
+static hcq_job *hcqi_lane_hosted(const hcqi_lane *lane, int due) {
+    hcq_job *held = lane->held_head, *job = lane->loose_head;
+    while (job != NULL && !hcqi_job_hosts(job, due)) { job = job->next; }
+    if (held == NULL || !hcqi_job_hosts(held, due)) { return job; }
+    return job == NULL || held->number < job->number ? held : job;
 }
 
 /* Lanes take turns, and the oldest of a lane is first. */
-static hcq_job *hcqi_service_due(hcq_device *dev, uint32_t turn) {
-    if (dev->lost != HCQ_OK) { return NULL; } /* they fail instead */
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        hcq_job *job = lane->loose_head;
-        while (job != NULL && !hcqi_job_is_due(job)) { job = job->next; }
-        hcq_job *held = lane->held_head;
-        if (held != NULL && hcqi_job_is_due(held) && (job == NULL || held->number < job->number)) {
-            return held;
-        }
-        if (job != NULL) { return job; }
+static hcq_job *hcqi_service_due(const hcq_device *dev, uint32_t turn) {
+    hcq_job *job = NULL;
+    uint32_t lanes = dev->lost == HCQ_OK ? dev->lane_count : 0; /* else they fail instead */
+    for (uint32_t k = 0; job == NULL && k < lanes; k++) {
+        job = hcqi_lane_hosted(&dev->lanes[(turn + k) % dev->lane_count], 1);
     }
-    return NULL;
+    return job;
 }
 
 static uint64_t hcqi_clock_now(hcq_device *dev) {
@@ -5745,11 +5744,8 @@ static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *bu
     *busy = 0;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        int due = lane->held_head != NULL && hcqi_job_hosts(lane->held_head);
-        for (hcq_job *job = lane->loose_head; !due && job != NULL; job = job->next) {
-            due = hcqi_job_hosts(job);
-        }
-        if ((due || lane->watched) && lane->done < lane->epoch) {
+        int needed = lane->watched || hcqi_lane_hosted(lane, 0) != NULL;
+        if (needed && lane->done < lane->epoch) {
             if (found == NULL) { found = lane; }
             (*busy)++;
         }
@@ -8403,7 +8399,7 @@ static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hc
 static int hcqi_job_moves(const hcq_job *job) {
     int watched = 0;
     for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) { watched |= w->watch; }
-    return watched || hcqi_job_hosts(job) || job->line == HCQI_LINE_UNBUILT;
+    return watched || hcqi_job_hosts(job, 0) || job->line == HCQI_LINE_UNBUILT;
 }
 
 static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev);
