@@ -2330,6 +2330,7 @@ struct hcqi_producer {
     hcqi_producer *twin;               /* next in its bucket of hcqi_core.promises */
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
+    uint32_t segment;                  /* of the job, with which it is handed over */
     uint8_t applied;                   /* the signal has it, ahead of its lane's turn */
     uint8_t promised;                  /* is in hcqi_core.promises */
 };
@@ -2461,7 +2462,6 @@ struct hcq_job {
 /* A run of packets that a backend gets as one batch: waits, work from `first` on, signals. */
 typedef struct hcqi_segment {
     uint32_t first, works, signals;
-    uint32_t stamps;                   /* timestamps for a signal, in the work */
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
 
@@ -5157,15 +5157,13 @@ static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native
     hcqi_job_fail(job, result, NULL);
 }
 
-/* The segment's signals, and with the last segment the submission's, now
-   belong to the job's epoch. */
-static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
-    uint32_t count = seg == NULL ? 0 : seg->stamps + seg->signals;
-    while (job->producers != NULL && (last || count > 0)) {
+/* What the segment raises, and with the last one the submission, now belongs to the job's
+   epoch. */
+static void hcqi_job_attach(hcq_job *job) {
+    while (job->producers != NULL && job->producers->segment <= job->segment) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
         hcqi_producer_attach(p, job);
-        if (!last) { count--; }
     }
 }
 
@@ -5243,8 +5241,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     int idle = lane->done + 1 == lane->epoch; /* else the service thread looks after it */
     if (lane->watched && idle && dev->backend->watch == NULL) { hcqi_service_kick(dev); }
     if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << dev->slot; }
-    int last = job->segment + 1 == hcqi_job_segments(job);
-    if (job->producers != NULL) { hcqi_job_attach(job, seg, last); }
+    if (job->producers != NULL) { hcqi_job_attach(job); }
     return HCQ_OK;
 }
 
@@ -7527,10 +7524,11 @@ static uint8_t *hcqi_version_host(const hcqi_version *v, uint64_t offset) {
     return HCQI_CAST(uint8_t *, v->memory.host) + offset;
 }
 
-/* Notes a packet for those who look for these; a timestamp gets a slot of the version to
-   store into, while its `sync` stays for the core. 0 = out of memory. */
+/* Notes a packet that waits or raises; a timestamp gets a slot of the version to store into,
+   while its `sync` stays for the core. 0 = out of memory. */
 static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
     hcq_packet *p = &v->packets[at];
+    int stamps = p->kind == HCQ_COMMAND_TIMESTAMP, raises = stamps || p->kind == HCQ_COMMAND_SIGNAL;
     if (!HCQI_GROW(&v->queue->dev->hooks, v->syncs, v->sync_capacity,
                    (uint64_t)v->sync_count + 1)) {
         return 0;
@@ -7538,7 +7536,9 @@ static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
     hcqi_sync_at *sync = &v->syncs[v->sync_count++];
     sync->packet = at;
     sync->segment = v->segment_count - 1 + ((p->flags & HCQI_FAR) != 0); /* behind the copy */
-    if (p->kind == HCQ_COMMAND_TIMESTAMP) {
+    v->signal_count += (uint32_t)raises;
+    v->wait_count += (uint32_t)!raises;
+    if (stamps) {
         uint64_t offset = v->slot_offset + 8 * (uint64_t)v->stamp_count++;
         p->u.sync.slot = hcqi_version_host(v, offset);
         p->u.sync.value = v->memory.address + offset;
@@ -7556,28 +7556,21 @@ static int hcqi_version_cut(hcqi_version *v) {
     hcqi_segment *seg = hcqi_segment_add(v, 0);
     for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
         const hcq_packet *p = &v->packets[i];
-        int core = (p->flags & HCQI_FAR) != 0 || p->u.host.fn == NULL;
-        int host = p->kind == HCQ_COMMAND_HOST && (core || !runs_host);
+        int carries = (p->flags & HCQI_FAR) != 0;
+        int host = p->kind == HCQ_COMMAND_HOST && (carries || p->u.host.fn == NULL || !runs_host);
+        int marks = p->kind == HCQ_COMMAND_TIMESTAMP && p->u.stamp.signal == NULL;
         if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
         if (seg == NULL) { return 0; }
-        int marks = p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal == NULL;
-        int carries = (p->flags & HCQI_FAR) != 0, syncs = hcqi_packet_is_sync(p) && !marks;
         if (hcqi_packet_waits(p)) {
             seg->first = i + 1;
-            v->wait_count++;
         } else if (p->kind == HCQ_COMMAND_SIGNAL) {
             seg->signals++;
-            v->signal_count++;
         } else {
             seg->works++;
             seg->host = host;
-            v->wait_count += (uint32_t)carries;
         }
-        if ((syncs || carries) && !hcqi_version_sync(v, i)) { return 0; }
-        if (syncs && p->kind == HCQ_COMMAND_TIMESTAMP) {
-            seg->stamps++;
-            v->signal_count++;
-        }
+        int syncs = carries || (hcqi_packet_is_sync(p) && !marks);
+        if (syncs && !hcqi_version_sync(v, i)) { return 0; }
     }
     if (seg != NULL && seg->host) { seg = hcqi_segment_add(v, v->count); }
     return seg != NULL;
@@ -8774,20 +8767,20 @@ static hcqi_waiter *hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     return tail;
 }
 
-/* `note`: a user's signal, which nobody else may raise to the same value. */
-static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi_signal *s,
-                                        uint64_t value, const uint64_t *slot, int note) {
+/* The job's next raise, with this segment; *link is where it goes. */
+static hcqi_producer *hcqi_job_promise(hcq_job *job, hcqi_producer ***link, uint32_t segment,
+                                       hcqi_signal *s, uint64_t value) {
     hcqi_producer *p = HCQI_CAST(hcqi_producer *, hcqi_pool_get(&job->lane->dev->producers));
     p->signal = s;
     p->value = value;
-    p->slot = slot;
+    p->segment = segment;
     p->job = job;
     if (s->promised++ == 0 || value > s->promised_top) { s->promised_top = value; }
     s->uses++;
     hcqi_signal_ref(s);
-    if (note) { hcqi_promise_note(p); }
-    *link = p;
-    return &p->list;
+    **link = p;
+    *link = &p->list;
+    return p;
 }
 
 /* What the recording waits for, behind `tail`, and raises. */
@@ -8797,17 +8790,20 @@ static hcqi_producer **hcqi_job_make_syncs(const hcqi_submit *s, hcq_job *job, h
     for (uint32_t i = 0; v != NULL && i < v->sync_count; i++) {
         const hcq_packet *p = &v->packets[v->syncs[i].packet];
         const hcq_device *other = HCQI_CAST(const hcq_device *, p->u.sync.device);
-        const uint64_t *slot = HCQI_CAST(const uint64_t *, p->u.sync.slot);
+        uint32_t segment = v->syncs[i].segment;
         uint64_t value;
         hcqi_signal *t = hcqi_sync_of(job, p, &value);
-        if (p->kind == HCQ_COMMAND_SIGNAL || p->kind == HCQ_COMMAND_TIMESTAMP) {
-            int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
-            link = hcqi_job_promise(job, link, t, stamps ? 0 : value, stamps ? slot : NULL,
-                                    !stamps && (p->flags & HCQI_RELATIVE) == 0);
+        if (p->kind == HCQ_COMMAND_TIMESTAMP) {
+            hcqi_producer *stamp = hcqi_job_promise(job, &link, segment, t, 0);
+            stamp->slot = HCQI_CAST(const uint64_t *, p->u.sync.slot);
+            continue;
+        } else if (p->kind == HCQ_COMMAND_SIGNAL) {
+            hcqi_producer *raise = hcqi_job_promise(job, &link, segment, t, value);
+            if ((p->flags & HCQI_RELATIVE) == 0) { hcqi_promise_note(raise); }
             continue;
         }
         hcqi_waiter *w = hcqi_job_waiter(job, &tail); /* of a copy that others do: set by them */
-        w->segment = v->syncs[i].segment;
+        w->segment = segment;
         if (p->kind == HCQ_COMMAND_WAIT_DEVICE) { /* before the submission, not this job of it */
             value = (other == s->dev ? s->first : other->next_number) - 1;
         }
@@ -8844,8 +8840,9 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     }
     hcqi_producer **link = hcqi_job_make_syncs(s, job, hcqi_job_make_waits(s, job));
     for (uint32_t i = 0; last && i < s->sub->signal_count; i++) {
-        link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
-                                s->sub->signals[i].value, NULL, 1);
+        const hcq_point *to = &s->sub->signals[i];
+        hcqi_promise_note(hcqi_job_promise(job, &link, hcqi_job_segments(job) - 1,
+                                           hcqi_signal_find(to->signal), to->value));
     }
     if (last) {
         job->frees = s->frees;
