@@ -2561,7 +2561,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run. Ze
 
 /* hcq_queue_access. */
 typedef struct hcqi_stated {
-    uint32_t next;                     /* of the same command, + 1 */
+    uint32_t command, next;            /* next: of the same command, + 1 */
     uint32_t access;                   /* HCQI_READ, HCQI_WRITE */
     hcqi_allocation *a;                /* NULL: a placeholder */
     hcq_device *dev;
@@ -6907,11 +6907,12 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
 }
 
 /* What is said of the memory that a command gets at. There is room. */
-static void hcqi_stated_add(hcq_queue *q, uint32_t index, hcqi_stated stated) {
-    stated.next = q->metas[index].stated;
+static void hcqi_stated_add(hcq_queue *q, hcqi_stated stated) {
+    hcqi_meta *m = &q->metas[stated.command];
+    stated.next = m->stated;
     if (stated.a != NULL) { stated.a->names++; }
     q->stated[q->stated_count++] = stated;
-    q->metas[index].stated = q->stated_count;
+    m->stated = q->stated_count;
 }
 
 /* A graph's input is known from now on. */
@@ -6955,12 +6956,11 @@ static int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first
                                         (uint64_t)g->order_count + from->order_count) &&
                               HCQI_GROW(hooks, g->empties, g->empty_capacity,
                                         (uint64_t)g->empty_count + from->empty_count)));
-    for (uint32_t i = 0; room && i < other->count; i++) {
-        for (uint32_t at = other->metas[i].stated; at != 0; at = other->stated[at - 1].next) {
-            hcqi_stated stated = other->stated[at - 1];
-            stated.address = hcqi_empty_shift(stated.address, g == NULL ? 0 : g->empty_count);
-            hcqi_stated_add(q, first + i, stated);
-        }
+    for (uint32_t i = 0; room && i < other->stated_count; i++) {
+        hcqi_stated stated = other->stated[i];
+        stated.command += first;
+        stated.address = hcqi_empty_shift(stated.address, g == NULL ? 0 : g->empty_count);
+        hcqi_stated_add(q, stated);
     }
     for (uint32_t i = 0; room && i < other->patch_count; i++) {
         hcqi_patch patch = other->patches[i];
@@ -12540,8 +12540,8 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     access = (access != HCQ_ARG_OUT ? (uint32_t)HCQI_READ : 0) |
              (access != HCQ_ARG_IN ? (uint32_t)HCQI_WRITE : 0);
-    hcqi_stated stated = { 0, access, op.a, op.dev, op.address, buffer.size };
-    hcqi_stated_add(queue, p->index, stated);
+    hcqi_stated stated = { p->index, 0, access, op.a, op.dev, op.address, buffer.size };
+    hcqi_stated_add(queue, stated);
     return hcqi_queue_changed(queue);
 }
 
