@@ -205,6 +205,20 @@ static void graphs_append(TEST_ARGS) {
     }
 }
 
+/* Where a host command runs is what it writes first, also once it is appended. */
+static void appended_commands_keep_their_device(TEST_ARGS) {
+    hcq_queue *part[2] = {make_graph(), make_graph()};
+    char text[2][512];
+    CHECK_INDEX(hcq_queue_host(part[0], host_mark, mark_user(0)), 0);
+    CHECK_OK(hcq_queue_access(part[0], 0, make_words(dev2(), 4), HCQ_ARG_OUT));
+    CHECK_OK(hcq_queue_access(part[0], 0, make_words(T.dev, 4), HCQ_ARG_OUT));
+    CHECK_INDEX(hcq_queue_append(part[1], part[0]), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(hcq_queue_print(part[i], 0, text[i], sizeof text[i]) < sizeof text[i]);
+    }
+    CHECK(text[0][0] != 0 && strcmp(text[0], text[1]) == 0);
+}
+
 /* ---- memory ---- */
 
 /* One memory under two names: it is the same bytes in the plan, and an alias of an
@@ -281,4 +295,5 @@ static void empty_is_kept(TEST_ARGS) {
 }
 
 #define GRAPH_TESTS \
-    TEST(empty_graph), TEST(graphs_append), TEST(imports_of_one_memory), TEST(empty_is_kept)
+    TEST(empty_graph), TEST(graphs_append), \
+    TEST(appended_commands_keep_their_device), TEST(imports_of_one_memory), TEST(empty_is_kept)
