@@ -9480,9 +9480,8 @@ static int hcqi_causes_next(hcqi_causes *c) {
         c->wait = w->list;
         c->signal = w->signal;
         c->value = w->value;
-        open = w->home != HCQI_HOME_NONE;
-        if (held || w->signal == NULL) { continue; }
-        open |= hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
+        open = held ? w->home != HCQI_HOME_NONE
+                    : w->signal != NULL && hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
     }
     c->to = hcqi_raiser(c->signal, c->value, &c->runs);
     return 1;
