@@ -8527,9 +8527,9 @@ static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t sli
                            s->sub->queue_count > 1 || hcqi_eager_applies(s));
     hcq_result r = anew ? hcqi_version_catch_up(v, keeps ? NULL : values) : HCQ_OK;
     if (r == HCQ_NOT_READY) { r = hcqi_version_prepare(v, values); }
-    uint64_t *kept = keeps && r == HCQ_OK ? hcqi_values_keep(v, values) : NULL;
-    if (r == HCQ_OK && keeps && kept == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(r);
+    uint64_t *kept = keeps ? hcqi_values_keep(v, values) : NULL;
+    if (keeps && kept == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     v->shapes += (uint32_t)keeps;
     v->uses += (uint32_t)!keeps;
     v->held += (uint32_t)!keeps;
@@ -8629,19 +8629,17 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
         return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "queues: number %u is %s", s->count,
                            q == NULL ? "NULL" : "a graph, which is submitted alone");
     }
-    hcq_result r = hcqi_queue_ready(q, s->dev);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_queue_ready(q, s->dev));
     if (q->dev->backend != s->dev->backend) {
         return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
                            q->label);
     }
     uint64_t values[HCQI_VALUE_WORDS];
-    r = hcqi_values_take(q, s->dev, s->sub, values);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_values_take(q, s->dev, s->sub, values));
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { owner->pins++; }
-    r = hcqi_submit_acquire(s, q, 0, lane, values);
+    hcq_result r = hcqi_submit_acquire(s, q, 0, lane, values);
     if (owner != s->dev) { hcqi_unpin(owner); }
     return r;
 }
@@ -8957,28 +8955,30 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
     return number;
 }
 
+/* Versions for its queues, and everything that may be wrong with it. */
+static hcq_result hcqi_submit_prepare(hcqi_submit *s) {
+    for (uint32_t i = 0; i < s->sub->queue_count; i++) {
+        HCQI_PASS(hcqi_submit_queue(s, s->sub->queues[i]));
+    }
+    if (s->dev->closing) { return HCQ_ERROR_CLOSED; }
+    for (uint32_t i = 0; i < s->count; i++) {
+        hcqi_version *v = s->versions[i];
+        HCQI_PASS(hcqi_queue_check_names(v->queue, s->dev, &v->named_frees));
+        HCQI_PASS(hcqi_version_check_signals(v));
+    }
+    if (s->sub->wait_count + s->sub->signal_count != 0) { HCQI_PASS(hcqi_submit_points(s)); }
+    return hcqi_submit_reserve(s);
+}
+
 /* One submission, with the lock held; may let go of it to wait for room. */
 static hcq_result hcqi_submit_run(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    const hcq_queue *one = s->sub->queue_count == 1 && s->sub->queues != NULL ? s->sub->queues[0]
-                                                                              : NULL;
-    int graph = one != NULL && one->graph != NULL;
-    hcq_result r = hcqi_submit_check(dev, s->sub, graph);
-    if (r != HCQ_OK) { return r; }
-    if (graph) { return one->graph->calls->run(s); }
-    for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
-        r = hcqi_submit_queue(s, s->sub->queues[i]);
-    }
-    if (r == HCQ_OK && dev->closing) { r = HCQ_ERROR_CLOSED; }
-    for (uint32_t i = 0; r == HCQ_OK && i < s->count; i++) {
-        hcqi_version *v = s->versions[i];
-        r = hcqi_queue_check_names(v->queue, dev, &v->named_frees);
-        if (r == HCQ_OK) { r = hcqi_version_check_signals(v); }
-    }
-    if (r == HCQ_OK && s->sub->wait_count + s->sub->signal_count != 0) {
-        r = hcqi_submit_points(s);
-    }
-    if (r == HCQ_OK) { r = hcqi_submit_reserve(s); }
+    const hcq_submission *sub = s->sub;
+    int one = sub->queue_count == 1 && sub->queues != NULL && sub->queues[0] != NULL;
+    int graph = one && sub->queues[0]->graph != NULL;
+    HCQI_PASS(hcqi_submit_check(dev, sub, graph));
+    if (graph) { return sub->queues[0]->graph->calls->run(s); }
+    hcq_result r = hcqi_submit_prepare(s);
     if (r != HCQ_OK) {
         hcqi_submit_undo(s);
         return r;
