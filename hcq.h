@@ -4578,30 +4578,50 @@ typedef struct hcqi_points {
     uint64_t epoch[HCQI_BATCH_WAITS];
     uint8_t check[HCQI_BATCH_WAITS];   /* a failure counts */
     uint32_t count;
-    int overflow;
+    const hcqi_lane *by;               /* whose batch waits; NULL: the host */
+    uint8_t checks;                    /* of what is put now: a failure counts; */
+    uint8_t open;                      /* some of it is not complete; */
+    uint8_t unfit;                     /* something can only be waited for until it is over */
 } hcqi_points;
 
-static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch, int check) {
+static void hcqi_points_begin(hcqi_points *points, const hcqi_lane *by) {
+    points->count = 0;
+    points->by = by;
+    points->checks = points->open = points->unfit = 0;
+}
+
+/* Can a batch on `lane` be told to wait for `other` natively? */
+static int hcqi_lane_sees(const hcqi_lane *lane, const hcqi_lane *other) {
+    hcq_device *dev = lane->dev;
+    if (other->dev == dev) { return 1; }
+    return !dev->test.no_native_wait && dev->backend->can_wait != NULL &&
+           dev->backend->can_wait(dev->self, other->dev->backend, &other->base);
+}
+
+static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
+    uint8_t check = points->checks;
     if (epoch <= lane->done) { return; }
+    points->open = 1;
     for (uint32_t i = 0; i < points->count; i++) {
         if (points->lane[i] != lane) { continue; }
         if (points->epoch[i] == epoch || (!check && points->epoch[i] > epoch)) {
-            points->check[i] |= (uint8_t)check;
+            points->check[i] |= check;
             return;
         }
         if (!points->check[i] && points->epoch[i] < epoch) {
             points->epoch[i] = epoch;
-            points->check[i] = (uint8_t)check;
+            points->check[i] = check;
             return;
         }
     }
-    if (points->count == HCQI_BATCH_WAITS) {
-        points->overflow = 1;
+    if (points->count == HCQI_BATCH_WAITS ||
+        (points->by != NULL && !hcqi_lane_sees(points->by, lane))) {
+        points->unfit = 1;
         return;
     }
     points->lane[points->count] = lane;
     points->epoch[points->count] = epoch;
-    points->check[points->count++] = (uint8_t)check;
+    points->check[points->count++] = check;
 }
 
 static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *why,
@@ -4618,10 +4638,10 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
     }
     if (job->state != HCQI_JOB_HANDED) { return HCQI_UNMET; }
     if (job->result != 0) {
-        points->overflow = 1; /* failed: no epoch says so, only its end does */
+        points->unfit = 1; /* failed: no epoch says so, only its end does */
         return HCQI_HANDED;
     }
-    hcqi_points_put(points, job->lane, job->epoch, 0);
+    hcqi_points_put(points, job->lane, job->epoch);
     return HCQI_HANDED;
 }
 
@@ -4638,7 +4658,7 @@ static hcqi_state hcqi_state_timeline(hcqi_signal *s, uint64_t number, hcq_resul
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcq_job *job = dev->lanes[k].run_tail;
         while (job != NULL && job->number > number) { job = job->prev; }
-        if (job != NULL) { hcqi_points_put(points, job->lane, job->epoch, 0); }
+        if (job != NULL) { hcqi_points_put(points, job->lane, job->epoch); }
     }
     return HCQI_HANDED;
 }
@@ -4659,14 +4679,13 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     }
     hcqi_producer *p = hcqi_producer_find(s, value);
     if (p == NULL) { return HCQI_UNMET; }
-    hcqi_points_put(points, p->job->lane, p->epoch, 0);
+    hcqi_points_put(points, p->job->lane, p->epoch);
     return HCQI_HANDED;
 }
 
 static hcqi_state hcqi_state_now(hcqi_signal *s, uint64_t value, hcq_result *why) {
     hcqi_points points;
-    points.count = 0;
-    points.overflow = 0;
+    hcqi_points_begin(&points, NULL);
     return hcqi_state_of(s, value, why, &points);
 }
 
@@ -4733,20 +4752,6 @@ static void hcqi_job_unlink_waits(hcq_job *job) {
     }
 }
 
-/* Can a batch on `lane` be told to wait for all of `points` natively? */
-static int hcqi_points_native(const hcqi_lane *lane, const hcqi_points *points) {
-    for (uint32_t i = 0; i < points->count; i++) {
-        const hcqi_lane *other = points->lane[i];
-        if (other->dev == lane->dev) { continue; }
-        if (lane->dev->test.no_native_wait) { return 0; }
-        if (lane->dev->backend->can_wait == NULL ||
-            !lane->dev->backend->can_wait(lane->dev->self, other->dev->backend, &other->base)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 static hcq_result hcqi_job_failure(const hcq_job *job) {
     if (job->result != 0) { return (hcq_result)(int32_t)job->result; }
     return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
@@ -4767,14 +4772,13 @@ typedef struct hcqi_resolve {
 
 /* Looks at one wait; links it if it is not safe yet. */
 static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
-    hcqi_points own;
-    hcq_result why;
+    hcqi_points *points = &r->points;
     hcqi_signal *s = w->signal;
-    int check = s->kind != HCQI_TIMELINE && !w->order;
-    own.count = 0;
-    own.overflow = 0;
+    hcq_result why;
     if (r->settle && !(w->order || w->settles)) { return; }
-    hcqi_state state = hcqi_state_of(s, w->value, &why, &own);
+    points->checks = s->kind != HCQI_TIMELINE && !w->order;
+    points->open = points->unfit = 0;
+    hcqi_state state = hcqi_state_of(s, w->value, &why, points);
     if (state == HCQI_REACHED && s->source.at != 0 && r->past_count < 4) {
         r->past[r->past_count++] = s->source;
     }
@@ -4785,17 +4789,10 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
         r->reason = s->reason;
         return;
     }
-    int reach = state == HCQI_HANDED;
-    int fits = !own.overflow && r->points.count + own.count <= HCQI_BATCH_WAITS;
-    if (reach && fits && !r->need_reach && hcqi_points_native(r->job->lane, &own)) {
-        for (uint32_t i = 0; i < own.count; i++) {
-            hcqi_points_put(&r->points, own.lane[i], own.epoch[i], check);
-        }
-        return;
-    }
-    if (reach && own.count == 0 && !own.overflow) { return; } /* complete, not collected yet */
+    int native = !points->unfit && !(points->open && r->need_reach); /* or complete by now */
+    if (state == HCQI_HANDED && native) { return; }
     r->blocked = 1;
-    hcqi_waiter_link(w, reach);
+    hcqi_waiter_link(w, state == HCQI_HANDED);
 }
 
 /* The signal and value that a WAIT or SIGNAL packet means in this job. */
@@ -4826,8 +4823,7 @@ static int hcqi_job_concludes(const hcq_job *job) {
 static void hcqi_job_resolve(hcqi_resolve *r) {
     hcq_job *job = r->job;
     const hcqi_segment *seg = hcqi_job_segment(job);
-    r->points.count = 0;
-    r->points.overflow = 0;
+    hcqi_points_begin(&r->points, job->lane);
     r->past_count = 0;
     r->need_reach = r->settle || (seg != NULL && seg->host) ||
                     hcqi_job_concludes(job);
@@ -9746,8 +9742,7 @@ static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t coun
     hcq_result failure = HCQ_OK;       /* the lowest code */
     poll->reached = 0;
     poll->handed = 0;
-    poll->points.count = 0;
-    poll->points.overflow = 0;
+    hcqi_points_begin(&poll->points, NULL);
     poll->others = count > 1;
     for (uint32_t i = 0; i < count; i++) {
         hcqi_signal *s = hcqi_signal_find(points[i].signal);
@@ -11566,13 +11561,12 @@ HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_l
     memset(found, 0, sizeof *found);
     if (s == NULL) { return point.signal.id == 0 ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED; }
     hcqi_reap_all();
-    points.count = 0;
-    points.overflow = 0;
+    hcqi_points_begin(&points, NULL);
     hcqi_state state = hcqi_state_of(s, point.value, &why, &points);
     if (state == HCQI_FAILED) { return why; }
     if (state == HCQI_UNMET) { return HCQ_NOT_READY; }
-    if (state == HCQI_REACHED || (points.count == 0 && !points.overflow)) { return HCQ_OK; }
-    if (points.overflow || points.count != 1 || points.lane[0]->dev != device) {
+    if (state == HCQI_REACHED || (points.count == 0 && !points.unfit)) { return HCQ_OK; }
+    if (points.unfit || points.count != 1 || points.lane[0]->dev != device) {
         return HCQ_ERROR_UNSUPPORTED;
     }
     *found = hcqi_lane_point(points.lane[0], points.epoch[0]);
