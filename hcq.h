@@ -2364,7 +2364,7 @@ struct hcqi_signal {
     uint32_t stamps;                   /* handed-over timestamps */
     hcqi_site source;                  /* who raised it last, for the profile; at 0: the host */
     hcqi_waiter *held, *reach;
-    uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
+    uint64_t check_mark, check_value;  /* scratch of hcqi_raise_check */
 };
 
 /* Where a job waits in line by `ready_next`, the first come first: one at a time. */
@@ -2425,7 +2425,6 @@ typedef enum hcqi_job_state {
     HCQI_JOB_CALLING,                  /* ... or runs */
     HCQI_JOB_HANDED                    /* wholly, or failed */
 } hcqi_job_state;
-
 
 /* A submission on its lane. One of several queues is a job with a number of its own for
    each, and one more that follows them: its end. */
@@ -2506,8 +2505,8 @@ struct hcqi_version {
     hcqi_sync_at *syncs;               /* in the order of the packets, which a job's waiters
                                           and producers have, too */
     uint32_t sync_count, sync_capacity;
-    uint32_t stamp_count;              /* of the timestamps */
-    uint32_t signal_count;             /* signal and timestamp packets */
+    uint32_t stamp_count;              /* timestamps */
+    uint32_t signal_count;             /* with those */
     uint32_t wait_count;               /* with those for copies that others do */
     hcq_memory memory;                 /* arguments, payloads, timestamp slots */
     uint64_t memory_size;
