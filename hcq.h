@@ -4327,7 +4327,7 @@ static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
     hcqi_signal_wake(s, value, value);
 }
 
-static void hcqi_signal_collect(hcqi_signal *s);
+static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above);
 
 /* `value` will not be raised. Lower values that were handed over may still be, so
    the failure begins above the highest of them; should that one break as well, it
@@ -4335,7 +4335,7 @@ static void hcqi_signal_collect(hcqi_signal *s);
 static void hcqi_signal_break(hcqi_signal *s, uint64_t value, hcq_result result,
                               hcqi_reason *reason) {
     if (s->failure != HCQ_OK && value >= s->failed_from) { return; }
-    if (s->pending_head != NULL) { hcqi_signal_collect(s); }
+    if (s->pending_head != NULL) { hcqi_signal_collect(s, NULL); }
     const hcqi_producer *below = s->pending_tail;
     while (below != NULL && below->value >= value) { below = below->prev; }
     uint64_t last = below == NULL || below->value < s->value ? s->value : below->value;
@@ -4944,24 +4944,19 @@ static int hcqi_producer_done(const hcqi_producer *p) {
     return hcqi_lane_completed(p->job->lane) >= p->epoch && hcqi_producer_result(p) == HCQ_OK;
 }
 
-/* Lanes are collected one after the other, so a failure may be met before a
-   raise that came first. What has been raised by now counts as reached. */
-static void hcqi_signal_collect(hcqi_signal *s) {
-    for (hcqi_producer *p = s->pending_head; p != NULL; p = p->next) {
-        if (p->applied || !hcqi_producer_done(p)) { continue; }
-        p->applied = 1;
-        if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
-    }
-}
-
-/* The same before a raise that counts: lower values that other lanes have done are
-   not late. */
-static void hcqi_signal_overtake(const hcqi_producer *above) {
-    const hcqi_signal *s = above->signal;
+/* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be
+   met before a raise that came first. What has been raised by now counts as reached, and is
+   not late: of what is below `above` some, on other lanes. */
+static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
     hcqi_producer *p = s->pending_head;
-    if (s->failure != HCQ_OK && above->value >= s->failed_from) { return; }
-    for (int i = 0; i < 8 && p != NULL && p->value < above->value; i++, p = p->next) {
-        if (p->job->lane != above->job->lane && hcqi_producer_done(p)) { p->applied = 1; }
+    uint64_t end = above == NULL ? UINT64_MAX : above->value;
+    for (uint32_t i = 0; p != NULL && p->value < end && (above == NULL || i < 8); i++) {
+        int other = above == NULL || p->job->lane != above->job->lane;
+        if (!p->applied && other && hcqi_producer_done(p)) {
+            p->applied = 1;
+            if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
+        }
+        p = p->next;
     }
 }
 
@@ -5003,7 +4998,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
         hcqi_core.changed = 1;
     } else if (!p->applied) {
         p->signal->source = hcqi_lane_site(lane, p->epoch);
-        if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
+        if (p->signal->pending_head != NULL) { hcqi_signal_collect(p->signal, p); }
         hcqi_signal_raise(p->signal, p->value);
     }
     hcqi_producer_free(lane->dev, p);
@@ -5277,7 +5272,7 @@ static void hcqi_job_conclude(hcq_job *job) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
         p->job = job;
-        if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
+        if (p->signal->pending_head != NULL) { hcqi_signal_collect(p->signal, p); }
         hcqi_signal_raise(p->signal, p->value);
         hcqi_producer_free(job->lane->dev, p);
     }
