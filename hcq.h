@@ -8881,7 +8881,7 @@ static void hcqi_submit_undo(hcqi_submit *s) {
 
 static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, int graph) {
     uint32_t steps = HCQ_STEP | HCQ_COPY_LISTS;
-    uint32_t known = graph ? HCQ_OVERLAP | steps : HCQ_UNORDERED;
+    uint32_t known = graph ? HCQ_OVERLAP | steps : (uint32_t)HCQ_UNORDERED;
     const char *bad = NULL;
     if (dev->closing || dev->lost != HCQ_OK) {
         hcq_result r = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
