@@ -640,7 +640,7 @@ static TEST_UNUSED int test_teardown(void **state) {
     left |= test_left("of them in the log", T.log.validation, 0); /* closing's are only there */
 #endif
 #ifdef HCQ_TEST_CUDA
-    left |= test_left("objects of the CUDA driver", cuda_left(), T.cuda_left);
+    left |= test_left("objects of the CUDA driver", cuda_left_after(T.cuda_left), T.cuda_left);
 #endif
     return left || (T.warm && test_resources_left(&T.resources, test_counted())) ? -1 : 0;
 }

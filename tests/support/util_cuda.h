@@ -37,6 +37,16 @@ static uint64_t cuda_left(void) {
            c.device_allocations + c.host_allocations + c.registered;
 }
 
+/* Frees of a device that was closed may have yet to run. */
+static uint64_t cuda_left_after(uint64_t before) {
+    uint64_t left = cuda_left();
+    for (int i = 0; left != before && i < 5000; i++) {
+        mock_sleep(1000000);
+        left = cuda_left();
+    }
+    return left;
+}
+
 /* ---- on a GPU: contexts that stay, SEEN ---- */
 
 /* Makes the context current for one call or two; NULL: ends that. */
