@@ -1,6 +1,7 @@
 """Where hcq can be broken: the headers' lines that a build compiles, by room, and the
 small changes that each of them allows. Nothing here compiles or runs anything but
 the preprocessor."""
+import hashlib
 import os
 import random
 import re
@@ -210,15 +211,20 @@ def active_lines(root, command):
 
 def candidates(source, room, seed):
     """The room's changes without end in the order in which they are drawn: first a
-    kind, then one of that kind."""
+    kind, then one of that kind, which one by a hash of its own: so an edit elsewhere
+    in the room draws no others, and what was found about these still counts."""
+    def rank(mutant):
+        return hashlib.sha256(('%s %s' % (seed, mutant.key())).encode()).digest()
     draw = random.Random('%s %s' % (seed, room))
     kinds = {}
     for number in source.rooms[room]:
         for mutant in source.mutants(room, number):
             kinds.setdefault(mutant.kind, []).append(mutant)
+    for those in kinds.values():
+        those.sort(key=rank)
     while kinds:
         kind = draw.choice(sorted(kinds))
-        mutant = kinds[kind].pop(draw.randrange(len(kinds[kind])))
+        mutant = kinds[kind].pop()
         if not kinds[kind]:
             del kinds[kind]
         if kind == 'order' and mutant.part == 'core' and '__ATOMIC' not in mutant.change[:9]:
