@@ -249,15 +249,19 @@ static void no_timeout_is_silent(TEST_ARGS) {
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(hcq_close(device));
     device = errors_busy_device(2);
-    for (int i = 0; i < 4; i++) {
+    hcq_queue *idle = make_queue(device, HCQ_COPY); /* its lane has room */
+    CHECK_INDEX(hcq_queue_fill(idle, make_words(device, 1), 4, 1, 4), 0);
+    CHECK_OK(hcq_queue_submit(idle, device, NULL));
+    queue = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
+    for (int i = 0; i < 4; i++) {      /* the same one is checked again */
         log_clear();
-        queue = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
         lanes += errors_timed_out(hcq_queue_submit(queue, device, NULL), "room on a lane");
     }
     CHECK(lanes > 0 || !is_cpu());
     log_clear();
     CHECK(errors_timed_out(hcq_close(device), "close"));
+    CHECK_RESULT(hcq_queue_submit(idle, device, NULL), HCQ_ERROR_CLOSED);
     __atomic_store_n(&errors_gate, 1, __ATOMIC_SEQ_CST);
     hcq_result r = HCQ_TIMEOUT;
     for (int i = 0; i < 100 && r == HCQ_TIMEOUT; i++) {

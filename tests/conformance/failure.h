@@ -198,6 +198,9 @@ static void lost_device(TEST_ARGS) {
     hcq_point before, held, foreign, middle, done;
     hcq_buffer theirs = make_words(device, 1), mine = make_words(T.dev, 2);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *waits = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *again = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(record_word(again, theirs, 1, 4), 0);
+    RUN_OK(again, device);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
     CHECK_INDEX(record_word(q, theirs, 1, 4), 1);
     CHECK_INDEX(hcq_queue_signal(q, raise), 2);
@@ -227,6 +230,7 @@ static void lost_device(TEST_ARGS) {
     }
     CHECK_OK(test_poll(before));
     CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
+    CHECK_RESULT(hcq_queue_submit(again, device, NULL), HCQ_ERROR_LOST);
     CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
     hcq_error_info error;
     CHECK_OK(hcq_device_error(device, &error));

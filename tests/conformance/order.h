@@ -302,7 +302,9 @@ static void the_same_again(TEST_ARGS) {
     desc.parked_limit = 3;
     hcq_device *device = test_open(0, &desc);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copies = make_queue(device, HCQ_COPY);
+    hcq_queue *named = make_queue(device, HCQ_COMPUTE);
     hcq_buffer a = make_words(device, 4), other = make_words(device, 4);
+    hcq_buffer theirs = make_words(dev2(), 4);
     hcq_program *add = make_add(device);
     hcq_queue *rises = make_queue(device, HCQ_COMPUTE), *takes = make_queue(device, HCQ_COMPUTE);
     hcq_queue *waits = make_queue(device, HCQ_COMPUTE);
@@ -311,6 +313,7 @@ static void the_same_again(TEST_ARGS) {
     const uint32_t forty = 40;
     CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
     CHECK_INDEX(hcq_queue_fill(copies, other, 4, 1, 1), 0);
+    CHECK_INDEX(hcq_queue_copy(named, other, theirs, 4), 0);
     CHECK_INDEX(hcq_queue_signal(rises, hcq_at(make_signal(device, 0), 1)), 0);
     CHECK_INDEX(record_add(takes, add, other, 0, 1), 0);
     CHECK_OK(hcq_queue_variable(takes, 0, HCQ_PART_GRID_X, 0, 1));
@@ -321,20 +324,25 @@ static void the_same_again(TEST_ARGS) {
     RUN_OK(rises, device);
     RUN_OK(waits, device);
     RUN_OK(q, device);
+    RUN_OK(named, device);
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_RESULT(hcq_queue_submit(takes, device, NULL), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_queue_submit(rises, device, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_signal_reset(passed.signal, 0));
-    for (int way = 0; way < 4; way++) {
-        hcq_point gate = way == 3 ? passed : make_gate(device);
+    hcq_queue *const ways[5] = {q, q, named, q, waits};
+    for (int way = 0; way < 5; way++) {
+        hcq_point gate = way == 4 ? passed : make_gate(device);
         if (way == 0) {                /* what is held on its lane, ... */
             CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
         } else if (way == 1) {         /* ... an eager call behind another lane's, ... */
             CHECK_OK(submit_behind(copies, device, &gate, NULL));
             CHECK_OK(hcq_copyin(a, &forty, sizeof forty));
+        } else if (way == 2) {         /* ... one of a device whose memory it names, ... */
+            CHECK_OK(submit_lists(dev2(), &gate, NULL, 0, NULL));
+            CHECK_OK(hcq_copyin(theirs, &forty, sizeof forty));
         }
-        CHECK_OK(way == 2 ? submit_behind(q, device, &gate, &done) /* ... its own wait */
-                          : hcq_queue_submit(way == 3 ? waits : q, device, &done));
+        CHECK_OK(way == 3 ? submit_behind(q, device, &gate, &done) /* ... its own wait */
+                          : hcq_queue_submit(ways[way], device, &done));
         CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
         open_gate(gate);
         WAIT_OK(done);

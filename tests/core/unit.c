@@ -303,6 +303,18 @@ static void equal_bytes_are_kept_once(TEST_ARGS) {
     hcqi_leave();
 }
 
+/* A backend may take the lock where it is held: what it gives back is what it took. */
+static void a_lock_within_the_lock(TEST_ARGS) {
+    hcqi_enter();
+    hcq_backend_lock(1);
+    hcq_backend_lock(1);
+    hcq_backend_lock(0);
+    hcq_backend_lock(0);
+    CHECK(hcqi_enter_anew());
+    hcq_backend_lock(0);
+    CHECK_U64(hcqi_atomic_load64(&hcqi_core.owner), 0);
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(heap_sorts_bursts),
@@ -316,6 +328,7 @@ int main(int argc, char **argv) {
         TEST_BARE(waits_on_one_cpu_yield_first_of_all),
         TEST(packets_lie_on_cache_lines),
         TEST(equal_bytes_are_kept_once),
+        TEST_BARE(a_lock_within_the_lock),
     };
     (void)argc;
     return test_start(1, argv) || cmocka_run_group_tests_name("unit", tests, NULL, NULL);

@@ -312,5 +312,22 @@ static void two_threads_share_buffers(TEST_ARGS) {
     check_cells("two threads");
 }
 
+/* What was said of a command's memory is said of the graph's own that it has here: the host
+   command may overlap what came before, the fill of what it writes may not. */
+static void appended_memory_is_stated(TEST_ARGS) {
+    hcq_queue *part = make_queue(T.dev, HCQ_GRAPH), *g = make_queue(T.dev, HCQ_GRAPH);
+    hcq_buffer e;
+    CHECK_INDEX(hcq_queue_empty(part, T.dev, 64, 0, &e), 0);
+    CHECK_INDEX(hcq_queue_host(part, count_passed, NULL), 1);
+    CHECK_OK(hcq_queue_access(part, 1, e, HCQ_ARG_OUT));
+    CHECK_INDEX(hcq_queue_fill(part, e, 64, 1, 4), 2);
+    CHECK_INDEX(hcq_queue_append(g, part), 0);
+    CHECK_INDEX(hcq_queue_append(g, part), 3);
+    CHECK_OK(hcq_queue_bind(g, T.dev));
+    const hcqi_call *calls = hcqi_plan_of(g)->calls;
+    CHECK(calls[4].overlap && !calls[5].overlap);
+}
+
 #define GRAPH_CASES \
-    TEST(overlapping_launches_keep_what_matters), TEST(two_threads_share_buffers)
+    TEST(overlapping_launches_keep_what_matters), TEST(two_threads_share_buffers), \
+    TEST(appended_memory_is_stated)
