@@ -546,7 +546,11 @@ static void queries_of_blocks(TEST_ARGS) {
     CHECK_BYTES(hcq_view(words, args.dst - words.address, 4), &(uint32_t){is_gpu() ? 4 : 0}, 4);
     const uint64_t step = test_query(T.dev, HCQ_QUERY_SUBGROUP);
     CHECK(step != 0 && step <= most && (step & (step - 1)) == 0);
-    CHECK(test_query(T.dev, HCQ_QUERY_UNIFIED) <= 1);
+    const uint64_t unified = test_query(T.dev, HCQ_QUERY_UNIFIED);
+    CHECK(is_cpu() ? unified == 1 : T.variant->cuda ? unified == 0 : unified <= 1);
+#ifdef HCQ_TEST_VULKAN
+    CHECK(!T.variant->driver || unified == !T.variant->driver->discrete);
+#endif
     CHECK_RESULT(hcq_device_query(T.dev, HCQ_QUERY_SHARED_BYTES, &value),
                  is_gpu() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED);
     CHECK(is_gpu() ? value >= 16384 : value == 7);

@@ -245,8 +245,8 @@ static void graph_takes_its_time(TEST_ARGS) {
         CHECK(from != 0);
         CHECK_OK(hcq_signal_timestamp(first, &from));
         CHECK_OK(hcq_signal_timestamp(last, &to));
-        CHECK(from != 0 && to >= from);
-        CHECK(to - from >= 2000000 || !has_feature(HCQ_FEATURE_PROFILING));
+        CHECK(from != 0 && to >= from); /* and by that clock at least half of what it slept: */
+        CHECK(to - from >= 1000000 || !has_feature(HCQ_FEATURE_PROFILING));
     }
     CHECK_OK(hcq_signal_destroy(last));
     CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED);

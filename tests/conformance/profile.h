@@ -419,6 +419,7 @@ static void profile_of_synchronizing(TEST_ARGS) {
     CHECK(profiled[0].end_ns - profiled[0].begin_ns >= SECOND / 500);
     CHECK(hcq_queue_print(g, 0, text, sizeof text) < sizeof text);
     for (const char *at = text; (at = strstr(at, "SYNC")) != NULL; at++) { syncs++; }
+    CHECK(syncs != 0);
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     CHECK_OK(hcq_profile_start(dev2(), NULL));
     CHECK_OK(submit_queue(g, T.dev, NULL, NULL, HCQ_STEP, NULL));
