@@ -3480,8 +3480,7 @@ HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
 static uint64_t hcqi_deadline(uint64_t timeout_ns) {
     if (timeout_ns == 0 || timeout_ns == HCQ_FOREVER) { return timeout_ns; }
     if (timeout_ns >> 63 != 0) { return timeout_ns & (UINT64_MAX >> 1); }
-    uint64_t now = hcq_sys_now_ns();
-    return timeout_ns > HCQ_FOREVER - now ? HCQ_FOREVER : now + timeout_ns;
+    return hcq_sys_now_ns() + timeout_ns; /* two of 63 bits */
 }
 
 static uint64_t hcqi_left(uint64_t deadline) {

@@ -198,7 +198,7 @@ static void notices_end_with_their_device(TEST_ARGS) {
         for (int i = 0; i < POINTS; i++) {
             CHECK_U64(notice_calls(&n[i]), i < POINTS - 1);
         }
-        CHECK(readable(handle, 10000));
+        CHECK(readable(handle, (int)(BOUND / 1000000)));
         CHECK_RESULT(test_poll(theirs), HCQ_TIMEOUT); /* the other one goes on */
         hold_release();
         open_gate(gate);

@@ -94,7 +94,7 @@ static void explain_chain(TEST_ARGS) {
     NUMBERS(explain(last), first.value);
     NUMBERS(explained, last.value);
     SAYS(explained, "first|the later one|behind|gate|nobody submitted raises it");
-    SAYS_NOT(explained, "counter swap|cycle");
+    SAYS_NOT(explained, "counter swap|cycle|and so on");
     open_gate(gate);
     WAIT_OK(three);
     CHECK_OK(hcq_close(alpha));
@@ -309,7 +309,10 @@ static void explain_running(TEST_ARGS) {
     for (int hosts = 0; hosts < 2; hosts++) {
         hcq_device *left = open_labelled("left", 0), *right = open_labelled("right", 0);
         hcq_point raise = hcq_at(labelled_signal(left, "result"), 5), last = make_gate(right);
+        hcq_point called;
         hcq_queue *slow = hosts ? make_queue(left, HCQ_COMPUTE) : make_holder(left);
+        hcq_queue *due = make_queue(left, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_host(due, host_nothing, NULL), 0);
         CHECK(!hosts || hcq_queue_host(slow, host_holds, NULL) == 0);
         CHECK_OK(hcq_queue_label(slow, "slow"));
         CHECK_INDEX(hcq_queue_signal(slow, raise), 1);
@@ -325,8 +328,11 @@ static void explain_running(TEST_ARGS) {
             CHECK(strstr(explained, "running") || /* on a service thread that is its name */
                   strstr(explained, "host command"));
         }
+        CHECK_OK(submit_queue(due, left, NULL, NULL, HCQ_UNORDERED, &called));
+        SAYS(explain(called), !hosts || is_cpu() ? "" : "until its host command is called");
         hold_release();
         WAIT_OK(done);
+        WAIT_OK(called);
         WAIT_OK(after);
         CHECK_OK(hcq_close(left));
         CHECK_OK(hcq_close(right));
@@ -408,6 +414,8 @@ static void explain_long_chains(TEST_ARGS) {
             SAYS(explained, "nobody submitted raises it");
             SAYS_NOT(explained, "cycle");
         }
+        if (i == 32) { SAYS_NOT(explain(link), "and so on"); } /* so many links are told */
+        if (i == 33) { SAYS(explain(link), "and so on"); }
     }
     CHECK(on_a_small_stack(explainer_run, &last) == &last);
     for (uint32_t i = 1; i <= LEVELS; i++) {

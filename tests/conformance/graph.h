@@ -294,6 +294,25 @@ static void empty_is_kept(TEST_ARGS) {
     }
 }
 
+/* A graph's own memory is none that earlier work still uses: a launch may overlap that. */
+static void empty_is_idle_before(TEST_ARGS) {
+    hcq_queue *hold = make_holder(T.dev), *g = make_graph();
+    hcq_buffer busy, e;
+    hcq_point next;
+    CHECK_OK(hcq_alloc(T.dev, 5000, 0, &busy));
+    CHECK_INDEX(hcq_queue_fill(hold, busy, 5000, 1, 4), 1);
+    CHECK_INDEX(hcq_queue_empty(g, T.dev, 5000, 0, &e), 0);
+    CHECK_INDEX(hcq_queue_fill(g, e, 5000, 2, 4), 1);
+    hold_reset();
+    hcq_point done = hold_start(hold, T.dev);
+    CHECK_OK(hcq_free(busy));
+    const uint64_t cached = test_query(T.dev, HCQ_QUERY_CACHED_BYTES);
+    CHECK_OK(launch_flags(g, HCQ_OVERLAP, &next));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), cached);
+    HOLD_END(done);
+    WAIT_OK(next);
+}
+
 #define GRAPH_TESTS \
-    TEST(empty_graph), TEST(graphs_append), \
-    TEST(appended_commands_keep_their_device), TEST(imports_of_one_memory), TEST(empty_is_kept)
+    TEST(empty_graph), TEST(graphs_append), TEST(appended_commands_keep_their_device), \
+    TEST(imports_of_one_memory), TEST(empty_is_kept), TEST(empty_is_idle_before)

@@ -1,6 +1,20 @@
 /* unit.c - the core's small pieces one by one, by their internal names: heap,
    failed ranges, object pools, signal handles, the memory cache, spinners. The suites
    of the public API cannot reach their corners on purpose. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <errno.h>
+#include <pthread.h>
+
+static int thread_error;               /* what the next start of a thread meets */
+
+static int thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*run)(void *),
+                         void *user) {
+    return thread_error != 0 ? thread_error : pthread_create(id, attr, run, user);
+}
+
+#define pthread_create thread_create
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "support/util.h"
@@ -159,6 +173,8 @@ static void pools_give_back_what_a_burst_took(TEST_ARGS) {
 
 /* ---- signal handles ------------------------------------------------------- */
 
+static void nothing(void *user, hcq_result result) { (void)user, (void)result; }
+
 /* A place whose serials are used up is left alone; so is a whole device slot. */
 static void handles_never_come_again(TEST_ARGS) {
     hcq_device *dev = test_open(2, NULL);
@@ -174,13 +190,14 @@ static void handles_never_come_again(TEST_ARGS) {
         CHECK(hcqi_slot_index(next.id) != index);
         CHECK_OK(hcq_signal_destroy(next));
     }
-    index = dev->signals.free_head;
-    uint32_t used = dev->signals.used;
-    dev->signals.free_head = 0;
-    dev->signals.used = 1u << HCQI_SLOT_BITS; /* as many as there can be */
+    const hcqi_slots signals = dev->signals, notices = dev->notices;
+    dev->signals.free_head = dev->notices.free_head = 0;
+    dev->signals.used = dev->notices.used = 1u << HCQI_SLOT_BITS; /* as many as there can be */
     CHECK_RESULT(hcq_signal_create(dev, 0, &next), HCQ_ERROR_LIMIT);
-    dev->signals.free_head = index;
-    dev->signals.used = used;
+    CHECK_RESULT(hcq_notify(hcq_at(hcq_device_timeline(dev), 1), nothing, NULL, NULL),
+                 HCQ_ERROR_LIMIT);
+    dev->signals = signals;
+    dev->notices = notices;
     CHECK_OK(hcq_close(dev));
     CHECK(hcqi_core.serials[slot] == HCQI_SERIAL_MASK);
     hcqi_core.serials[slot] = 1000000; /* of tests to come */
@@ -303,6 +320,17 @@ static void equal_bytes_are_kept_once(TEST_ARGS) {
     hcqi_leave();
 }
 
+static void threads_that_do_not_start(TEST_ARGS) {
+    hcq_sys_thread thread;
+    memset(&thread, 0, sizeof thread);
+    thread_error = ENOMEM;
+    CHECK_RESULT(hcq_sys_thread_start(&thread), HCQ_ERROR_OUT_OF_MEMORY);
+    thread_error = EAGAIN;
+    CHECK_RESULT(hcq_sys_thread_start(&thread), HCQ_ERROR_NATIVE);
+    CHECK(thread.handle == NULL);
+    thread_error = 0;
+}
+
 /* A backend may take the lock where it is held: what it gives back is what it took. */
 static void a_lock_within_the_lock(TEST_ARGS) {
     hcqi_enter();
@@ -329,6 +357,7 @@ int main(int argc, char **argv) {
         TEST(packets_lie_on_cache_lines),
         TEST(equal_bytes_are_kept_once),
         TEST_BARE(a_lock_within_the_lock),
+        TEST_BARE(threads_that_do_not_start),
     };
     (void)argc;
     return test_start(1, argv) || cmocka_run_group_tests_name("unit", tests, NULL, NULL);

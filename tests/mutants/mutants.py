@@ -432,9 +432,8 @@ def fixed_mutants(sources):
 def equivalents():
     """tests/mutants/equivalent.txt: a change that no test can see, and why; by its key."""
     with open(os.path.join(HERE, 'equivalent.txt')) as f:
-        blocks = re.split(r'\n\s*\n', re.sub(r'^#.*\n', '', f.read(), flags=re.M))
-    return {b.strip().split('\n')[0].strip(): b.strip().split('\n')[1].strip()
-            for b in blocks if b.strip()}
+        lines = [line.strip() for line in f if line.strip() and line[0] != '#']
+    return dict(zip(lines[::2], lines[1::2]))
 
 
 class Results:

@@ -144,6 +144,7 @@ typedef struct test_memory {
 } test_memory;
 
 #define TEST_MAGIC 0x7e57b10cu
+static const unsigned char test_guard[16] = "behind a block";
 
 typedef struct test_head {
     void *base;
@@ -168,13 +169,14 @@ static void *test_hook_alloc(void *user, size_t size, size_t align) {
     }
     size_t pad = align > 64 ? align : 64;
     void *base = NULL;
-    if (posix_memalign(&base, pad, pad + size) != 0) {
+    if (posix_memalign(&base, pad, pad + size + sizeof test_guard) != 0) {
         return NULL;
     }
     unsigned char *p = (unsigned char *)base + pad;
     test_head head = {base, size, TEST_MAGIC};
     memcpy(p - sizeof head, &head, sizeof head);
-    memset(p, 0xCB, size < 4096 ? size : 4096); /* nobody may count on zeros */
+    memset(p, 0xCB, size < 4096 ? size : 4096); /* nobody may count on zeros, ... */
+    memcpy(p + size, test_guard, sizeof test_guard); /* ... or on what follows */
     __atomic_add_fetch(&m->blocks, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
     return p;
@@ -189,6 +191,10 @@ static void test_hook_free(void *user, void *ptr, size_t size) {
     memcpy(&head, (unsigned char *)ptr - sizeof head, sizeof head);
     if (head.magic != TEST_MAGIC || head.size != size) {
         fprintf(stderr, "hook: freed with size %zu, was %zu\n", size, head.size);
+        abort();
+    }
+    if (memcmp((unsigned char *)ptr + size, test_guard, sizeof test_guard) != 0) {
+        fprintf(stderr, "hook: written beyond its %zu bytes\n", size);
         abort();
     }
     head.magic = 0;
