@@ -140,13 +140,16 @@ class Source:
         for m in () if text else re.finditer(NUMBER, code):
             value = int(m.group(1), 0)
             array = code[m.start() - 1] == '[' and DECLARED.match(code.strip())
+            room = array or re.search(r'HCQI_(GROW|TAKE)\(', code)
             for new in sorted({value + 1, max(value - 1, 0)} - {value}):
-                if array and new != value - 1 or array and value == 1:
+                if room and new > value or array and value == 1:
                     continue  # room for one more changes nothing
                 text = hex(new) if m.group(1)[:2] in ('0x', '0X') else str(new)
                 yield 'constant', m.start(1), m.end(1), text
 
     def orders(self, code):
+        if '_QUERY_' in code:
+            return  # counts for statistics: nothing is read because of them
         for m in re.finditer(r'__ATOMIC_(SEQ_CST|ACQUIRE|RELEASE|ACQ_REL)', code):
             yield 'order', m.start(), m.end(), '__ATOMIC_RELAXED'
         for m in re.finditer(r'^ +\(void\)(hcqi_atomic_swap(32|64))\(', code):
