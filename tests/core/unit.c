@@ -1,8 +1,8 @@
 /* unit.c - the core's small pieces one by one, by their internal names: heap,
    failed ranges, object pools, signal handles, the memory cache, spinners. The suites
    of the public API cannot reach their corners on purpose. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
 #endif
 #include <errno.h>
 #include <pthread.h>
@@ -173,7 +173,10 @@ static void pools_give_back_what_a_burst_took(TEST_ARGS) {
 
 /* ---- signal handles ------------------------------------------------------- */
 
-static void nothing(void *user, hcq_result result) { (void)user, (void)result; }
+static void nothing(void *user, hcq_result result) {
+    (void)user;
+    (void)result;
+}
 
 /* A place whose serials are used up is left alone; so is a whole device slot. */
 static void handles_never_come_again(TEST_ARGS) {
