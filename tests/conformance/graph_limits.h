@@ -46,8 +46,8 @@ static void graph_as_text(TEST_ARGS) {
 static void stated_access_follows_updates(TEST_ARGS) {
     hcq_queue *g = make_graph(), *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 32), b = make_words(T.dev, 32), tiny = make_words(T.dev, 1);
-    hcq_buffer in = hcq_input(g, 0, NULL, 64), rest[2] = {hcq_view(a, 64, 64),
-                                                          hcq_view(b, 64, 64)};
+    hcq_buffer in = hcq_input(g, 0, NULL, 64), late = hcq_view(b, 68, 0);
+    hcq_buffer rest[2] = {hcq_view(a, 64, 64), hcq_view(b, 64, 64)};
     hcq_point done;
     CHECK_INDEX(record_add(q, make_add(T.dev), b, 0, 1), 0);
     CHECK_OK(hcq_queue_access(q, 0, hcq_view(b, 0, 64), HCQ_ARG_INOUT));
@@ -57,7 +57,7 @@ static void stated_access_follows_updates(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_fill(g, in, 64, 3, 4), 1);
     CHECK_RESULT(launch_inputs(g, &a, 1, &done), HCQ_ERROR_ALIAS);
     CHECK_OK(launch_inputs(g, &rest[0], 1, &done)); /* not among the stated bytes */
-    CHECK_RESULT(hcq_queue_update_arg(g, 0, 0, &tiny.address, 8), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_queue_update_arg(g, 0, 0, &late.address, 8), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_queue_update_arg(g, 0, 0, &b.address, 8));
     CHECK_RESULT(launch_inputs(g, &b, 1, &done), HCQ_ERROR_ALIAS);
     CHECK_OK(launch_inputs(g, &rest[1], 1, &done));
