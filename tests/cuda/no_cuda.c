@@ -56,6 +56,17 @@ static int stub_count(int *count) {
     return machine.stub->counting;
 }
 
+/* The first device lacks unified addressing, of the others nothing is known. */
+static int stub_device(int *device, int index) {
+    *device = index;
+    return index;
+}
+
+static int stub_attribute(int *value, int attribute, int device) {
+    *value = attribute != 41;
+    return device;
+}
+
 static int stub_error(int error, const char **name) {
     *name = error == 34 ? "CUDA_ERROR_STUB_LIBRARY" : "CUDA_ERROR_SOME";
     return 0;
@@ -67,7 +78,8 @@ typedef void (*any_fn)(void);
 
 static const struct { const char *name; any_fn fn; } stub_functions[] = {
     {"cuInit", (any_fn)stub_init}, {"cuDriverGetVersion", (any_fn)stub_version},
-    {"cuDeviceGetCount", (any_fn)stub_count}, {"cuGetErrorName", (any_fn)stub_error}
+    {"cuDeviceGetCount", (any_fn)stub_count}, {"cuGetErrorName", (any_fn)stub_error},
+    {"cuDeviceGet", (any_fn)stub_device}, {"cuDeviceGetAttribute", (any_fn)stub_attribute}
 };
 
 static void *stub_symbol(const char *name) {
@@ -142,7 +154,7 @@ static void libraries_of_no_use(void) {
         {0, 0, 10020, 0, 1, "10.2"},
         {0, 0, 13000, 0, 0, "there is no CUDA device"},
         {0, 0, 13000, 3, 1, "cuDeviceGetCount"},
-        {0, 0, 13000, 0, 1, "no CUDA device"},      /* of which nothing is known */
+        {0, 0, 13000, 0, 2, "no CUDA device has unified addressing"},
     };
     expect("no library", "/nonexistent/libcuda.so.1", "libcuda");
     expect("a text file", "/etc/passwd", "/etc/passwd");
