@@ -108,25 +108,6 @@ static void far_copies_change(TEST_ARGS) {
     CHECK_OK(hcq_close(other));
 }
 
-/* What was copied in before, but waits, comes first. */
-static void far_copies_follow_copyin(TEST_ARGS) {
-    hcq_device *other = open_other_backend();
-    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
-    hcq_buffer src = make_filled(other, 64, 9), out = make_words(T.dev, 64);
-    hcq_point gate = make_gate(other), done;
-    uint32_t words[64] = {1, 2, 3};
-    CHECK_INDEX(hcq_queue_copy(q, out, src, 256), 0);
-    CHECK_OK(submit_lists(other, &gate, NULL, 0, NULL));
-    CHECK_OK(hcq_copyin(src, words, 256));
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    test_sleep_ms(2);
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    open_gate(gate);
-    WAIT_OK(done);
-    CHECK_BYTES(out, words, 256);
-    CHECK_OK(hcq_close(other));
-}
-
 /* The second half is held up, and the graph is reset: its memory is nobody else's yet. */
 static void bridge_stays_until_it_is_crossed(TEST_ARGS) {
     hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
@@ -254,5 +235,5 @@ static void graph_takes_its_time(TEST_ARGS) {
 
 #define FAR_TESTS \
     TEST(copies_between_any_devices), TEST(far_copies_change), TEST(far_copies_that_wait), \
-    TEST(far_copies_follow_copyin), TEST(bridge_stays_until_it_is_crossed), \
+    TEST(bridge_stays_until_it_is_crossed), \
     TEST(far_copies_are_seen), TEST(graph_takes_its_time)
