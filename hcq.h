@@ -1482,10 +1482,10 @@ HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *devi
                              uint64_t size);
 
 /* Records memory of `device` (NULL: the graph's) that belongs to the graph:
-   allocated by its first run, kept until it is reset or destroyed. `buffer` is
-   for recording only: the host never learns the address, copy what it needs to
-   a buffer of yours; zero after an error. Contents are undefined at first unless
-   HCQ_ZEROED.
+   allocated when that is planned, kept until it is reset or destroyed. `buffer`
+   is for recording only: the host never learns the address, copy what it needs
+   to a buffer of yours; zero after an error. Contents are undefined at first
+   unless HCQ_ZEROED.
 
    Errors: HCQ_ERROR_INVALID (no graph, size 0, unknown flags), HCQ_ERROR_LIMIT
      (4000).
@@ -2189,6 +2189,17 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
         if (hcqi_passed != HCQ_OK) { return hcqi_passed; }                         \
     } while (0)
 
+/* The same with a refusal, unless `ok`; of a function that has the lock, or lets go of it
+   there. */
+#define HCQI_REFUSE_UNLESS(dev, ok, ...)                                           \
+    do {                                                                           \
+        if (!(ok)) { return hcqi_refuse((dev), __VA_ARGS__); }                     \
+    } while (0)
+#define HCQI_LEAVE_UNLESS(dev, ok, ...)                                            \
+    do {                                                                           \
+        if (!(ok)) { return hcqi_leave_refusing((dev), __VA_ARGS__); }             \
+    } while (0)
+
 /* On the way of every submission, and called from two places. */
 #if defined(__GNUC__) || defined(__clang__)
 #define HCQI_HOT inline __attribute__((always_inline))
@@ -2646,7 +2657,7 @@ typedef struct hcqi_call {
     uint32_t wait_first, wait_count;
     uint32_t signals, overlap;
     uint32_t patches;                  /* last hcqi_plan.patches of it + 1 */
-    uint32_t mark;                     /* scratch: 1 + the last that follows it */
+    uint32_t mark;                     /* scratch: 1 + the last that follows it; its item */
 } hcqi_call;
 
 /* What one lane runs of a graph. */
@@ -2660,8 +2671,7 @@ typedef struct hcqi_slice {
 } hcqi_slice;
 
 typedef struct hcqi_plan {
-    uint64_t generation;               /* of the recording, as in versions; 0 = none */
-    int stale;                         /* a buffer was updated: to be planned again */
+    uint64_t generation;               /* of the recording, as in versions; 0 = to be made anew */
     uint64_t serial;                   /* changes with each planning; for launches, schedules */
     uint64_t shape;                    /* hash: while it stays, so may versions */
     hcqi_arena arena;                  /* where all arrays are */
@@ -2714,7 +2724,6 @@ struct hcqi_graph {
     uint32_t input_end;                /* those declared are below */
     hcqi_input *empties;
     uint32_t empty_count, empty_capacity;
-    uint32_t empties_missing;          /* not allocated yet */
     hcqi_bridge *bridges;
     uint32_t bridge_capacity;          /* zero behind those of the plan */
     uint64_t named_frees;              /* when last checked */
@@ -3710,6 +3719,10 @@ static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capac
 /* For an array `ptr` whose capacity is `cap`; 0 = out of memory. */
 #define HCQI_GROW(hooks, ptr, cap, need)                                           \
     hcqi_grow((hooks), (void *)&(ptr), &(cap), (need), sizeof *(ptr))
+
+/* Counts one more item at the array's end; NULL = out of memory. */
+#define HCQI_PUSH(hooks, ptr, count, cap)                                          \
+    (HCQI_GROW((hooks), ptr, cap, (uint64_t)(count) + 1) ? &(ptr)[(count)++] : NULL)
 
 /* Out of one list of the pool, unless that is NULL, and likewise into another one. */
 static void hcqi_chunk_move(hcqi_chunk *c, hcqi_chunk **from, hcqi_chunk **to) {
@@ -6029,12 +6042,11 @@ static int hcqi_stamp_unmet(const hcqi_stamp *s) {
 static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
     uint32_t i = 0;
     while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
-    if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    a->stamps[i].dev = dev;
-    a->stamps[i].serial = dev->serial;
-    if (i == a->stamp_count) { a->stamp_count++; }
+    hcqi_stamp *s = i < a->stamp_count ? &a->stamps[i]
+                  : HCQI_PUSH(&a->dev->hooks, a->stamps, a->stamp_count, a->stamp_capacity);
+    if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    s->dev = dev;
+    s->serial = dev->serial;
     return HCQ_OK;
 }
 
@@ -6113,13 +6125,11 @@ static hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
 #if HCQ_VALIDATE
     HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
 #endif
-    if (hcqi_is_parents(q->dev)) {
-        return hcqi_refuse(dev, HCQ_ERROR_CLOSED, "queue '%s': is of the parent process",
-                           q->label);
-    }
-    if (q->sticky == HCQ_OK) { return HCQ_OK; }
-    return hcqi_refuse(dev, q->sticky, "queue '%s': recording failed at %s", q->label,
-                       q->error);
+    HCQI_REFUSE_UNLESS(dev, !hcqi_is_parents(q->dev), HCQ_ERROR_CLOSED,
+                       "queue '%s': is of the parent process", q->label);
+    HCQI_REFUSE_UNLESS(dev, q->sticky == HCQ_OK, q->sticky, "queue '%s': recording failed at %s",
+                       q->label, q->error);
+    return HCQ_OK;
 }
 
 /* Ends a refused call, which has the lock: a line about command `index`, or about the
@@ -6929,7 +6939,6 @@ static void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t fir
         g->empties[g->empty_count] = from->empties[i];
         g->empties[g->empty_count++].a = NULL;
     }
-    g->empties_missing += from->empty_count;
 }
 
 /* What a queue has beside its commands, which are appended; 0 = out of memory. */
@@ -7074,9 +7083,7 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                       hcq_command *command) {
     hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
-    if (command == NULL) {
-        return hcqi_leave_refusing(queue->dev, HCQ_ERROR_INVALID, "command: is NULL");
-    }
+    HCQI_LEAVE_UNLESS(queue->dev, command != NULL, HCQ_ERROR_INVALID, "command: is NULL");
     const hcqi_meta *m = &queue->metas[index];
     memset(command, 0, sizeof *command);
     command->kind = (hcq_command_kind)p->kind;
@@ -7118,7 +7125,7 @@ static hcq_result hcqi_update_begin(hcq_queue *q, int32_t index, hcq_command_kin
 static hcq_result hcqi_update_end(hcq_queue *q, const hcq_packet *p, int buffers) {
     uint32_t index = p->index;
     hcqi_meta *m = &q->metas[index];
-    if (buffers && q->graph != NULL) { q->graph->plan.stale = 1; }
+    if (buffers && q->graph != NULL) { q->graph->plan.generation = 0; }
     if (q->newest != index + 1) {
         if (m->older != 0) { q->metas[m->older - 1].newer = m->newer; }
         if (m->newer != 0) { q->metas[m->newer - 1].older = m->older; }
@@ -7491,11 +7498,9 @@ static void hcqi_queue_feed(hcq_queue *q) {
 }
 
 static hcqi_segment *hcqi_segment_add(hcqi_version *v, uint32_t first) {
-    if (!HCQI_GROW(&v->queue->dev->hooks, v->segments, v->segment_capacity,
-                   (uint64_t)v->segment_count + 1)) {
-        return NULL;
-    }
-    hcqi_segment *seg = &v->segments[v->segment_count++];
+    hcqi_segment *seg = HCQI_PUSH(&v->queue->dev->hooks, v->segments, v->segment_count,
+                                  v->segment_capacity);
+    if (seg == NULL) { return NULL; }
     memset(seg, 0, sizeof *seg);
     seg->first = first;
     return seg;
@@ -7613,11 +7618,9 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
     uint64_t address = hcqi_name_address(q, i, k);
     uint32_t where = hcqi_name_at(q, i, k);
     int brought = a == NULL && hcqi_name_brought(q, i, k);
-    if (address == 0 && !brought) {
-        return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
-                           "queue '%s' command %u: has no buffer %u, and no value brings one",
-                           q->label, i, k);
-    }
+    HCQI_REFUSE_UNLESS(v->dev, address != 0 || brought, HCQ_ERROR_INVALID,
+                       "queue '%s' command %u: has no buffer %u, and no value brings one",
+                       q->label, i, k);
     if (bridge != NULL) {
         a = bridge;
         address = bridge->memory.address;
@@ -7696,11 +7699,10 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
         }
     }
     if (p->flags & HCQI_FAR) {         /* backends skip it; by their owners' addresses */
-        if (hcqi_name_brought(q, i, 0) || hcqi_name_brought(q, i, 1)) {
-            return hcqi_refuse(v->dev, HCQ_ERROR_FOREIGN,
-                               "queue '%s' command %u: an end is brought, the other one is memory "
-                               "that '%s' cannot see", q->label, i, v->dev->label);
-        }
+        int brought = hcqi_name_brought(q, i, 0) || hcqi_name_brought(q, i, 1);
+        HCQI_REFUSE_UNLESS(v->dev, !brought, HCQ_ERROR_FOREIGN,
+                           "queue '%s' command %u: an end is brought, the other one is memory "
+                           "that '%s' cannot see", q->label, i, v->dev->label);
         p->kind = HCQ_COMMAND_HOST;
         p->u.carry.dst = q->packets[i].u.copy.dst;
         p->u.carry.src = q->packets[i].u.copy.src;
@@ -8162,11 +8164,8 @@ static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
     if (!c->current && shape->uses == 0) { c->version = shape; }
     if (c->version != NULL) { return HCQ_OK; }
     if (c->moves && (!now || c->full)) { return HCQ_NOT_READY; }
-    if (!now) {
-        return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
-                           "queue '%s': every version that could run a submission which was "
-                           "held waits for others", q->label);
-    }
+    HCQI_REFUSE_UNLESS(dev, now, HCQ_ERROR_LIMIT, "queue '%s': every version that could run a "
+                       "submission which was held waits for others", q->label);
     c->version = hcqi_version_new(q, dev, shape->slice);
     return c->version == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
@@ -8541,10 +8540,8 @@ static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, ui
         for (uint32_t at = m->stated; at != 0; at = q->stated[at - 1].next) {
             living &= hcqi_allocation_lives(q->stated[at - 1].a);
         }
-        if (!living) {
-            return hcqi_refuse(dev, HCQ_ERROR_CLOSED,
-                               "queue '%s': command %u names a freed buffer", q->label, i);
-        }
+        HCQI_REFUSE_UNLESS(dev, living, HCQ_ERROR_CLOSED,
+                           "queue '%s': command %u names a freed buffer", q->label, i);
     }
     *checked = hcqi_core.named_frees;
     return HCQ_OK;
@@ -8565,10 +8562,8 @@ static hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t 
     if (!low && other == NULL) { return HCQ_OK; }
     if (queue == NULL) { snprintf(what, sizeof what, "signals: number %u", index); }
     if (queue != NULL) { snprintf(what, sizeof what, "queue '%s': command %u", queue, index); }
-    if (low) {
-        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s signals %llu, which is not above %s", what,
-                           (unsigned long long)value, repeated ? "an earlier one" : "the value");
-    }
+    HCQI_REFUSE_UNLESS(dev, !low, HCQ_ERROR_INVALID, "%s signals %llu, which is not above %s", what,
+                       (unsigned long long)value, repeated ? "an earlier one" : "the value");
     return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s signals %llu, as submission #%llu of %s does",
                        what, (unsigned long long)value, (unsigned long long)other->job->submission,
                        other->job->lane->dev->label);
@@ -8581,11 +8576,9 @@ static hcq_result hcqi_version_check_signals(const hcqi_version *v) {
         const hcq_packet *p = &v->packets[v->syncs[i].packet];
         hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
         if (p->flags & (HCQI_RELATIVE | HCQI_FAR)) { continue; }
-        if (s->destroyed) {
-            return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
-                               "queue '%s': the signal of command %u was destroyed",
-                               v->recording.label, p->index);
-        }
+        HCQI_REFUSE_UNLESS(v->dev, !s->destroyed, HCQ_ERROR_CLOSED,
+                           "queue '%s': the signal of command %u was destroyed",
+                           v->recording.label, p->index);
         if (p->kind != HCQ_COMMAND_SIGNAL) { continue; }
         HCQI_PASS(hcqi_raise_check(v->dev, v->recording.label, p->index, s, p->u.sync.value));
     }
@@ -8614,15 +8607,12 @@ static hcqi_lane *hcqi_lane_choose(const hcqi_submit *s, hcq_queue_kind kind, ui
 }
 
 static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
-    if (q == NULL || q->graph != NULL) {
-        return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "queues: number %u is %s", s->count,
-                           q == NULL ? "NULL" : "a graph, which is submitted alone");
-    }
+    HCQI_REFUSE_UNLESS(s->dev, q != NULL && q->graph == NULL, HCQ_ERROR_INVALID,
+                       "queues: number %u is %s", s->count,
+                       q == NULL ? "NULL" : "a graph, which is submitted alone");
     HCQI_PASS(hcqi_queue_ready(q, s->dev));
-    if (q->dev->backend != s->dev->backend) {
-        return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
-                           q->label);
-    }
+    HCQI_REFUSE_UNLESS(s->dev, q->dev->backend == s->dev->backend, HCQ_ERROR_FOREIGN,
+                       "queue '%s': is of another backend", q->label);
     uint64_t values[HCQI_VALUE_WORDS];
     HCQI_PASS(hcqi_values_take(q, s->dev, s->sub, values));
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
@@ -8636,24 +8626,19 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
 static hcq_result hcqi_submit_points(hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
     for (uint32_t i = 0; i < sub->wait_count; i++) {
-        if (sub->waits[i].value > HCQI_MAX_VALUE) {
-            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "waits: number %u is above INT64_MAX", i);
-        }
-        if (hcqi_signal_find(sub->waits[i].signal) == NULL) {
-            return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "waits: signal %u is gone", i);
-        }
+        HCQI_REFUSE_UNLESS(s->dev, sub->waits[i].value <= HCQI_MAX_VALUE, HCQ_ERROR_INVALID,
+                           "waits: number %u is above INT64_MAX", i);
+        HCQI_REFUSE_UNLESS(s->dev, hcqi_signal_find(sub->waits[i].signal) != NULL,
+                           HCQ_ERROR_CLOSED, "waits: signal %u is gone", i);
     }
     hcqi_core.check_mark++;
     for (uint32_t i = 0; i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         uint64_t value = sub->signals[i].value;
-        if (t == NULL) {
-            return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "signals: signal %u is gone", i);
-        }
-        if (t->kind != HCQI_USER || value > HCQI_MAX_VALUE) {
-            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u is %s", i,
-                               t->kind != HCQI_USER ? "a timeline's" : "above INT64_MAX");
-        }
+        HCQI_REFUSE_UNLESS(s->dev, t != NULL, HCQ_ERROR_CLOSED, "signals: signal %u is gone", i);
+        HCQI_REFUSE_UNLESS(s->dev, t->kind == HCQI_USER && value <= HCQI_MAX_VALUE,
+                           HCQ_ERROR_INVALID, "signals: number %u is %s", i,
+                           t->kind != HCQI_USER ? "a timeline's" : "above INT64_MAX");
         HCQI_PASS(hcqi_raise_check(s->dev, NULL, i, t, value));
     }
     return HCQ_OK;
@@ -8680,10 +8665,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
         waiters += named != 0 ? hcqi_core.device_top : 0;
         producers += v->signal_count;
     }
-    if (dev->held + jobs > dev->desc.parked_limit) {
-        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "parked_limit: %u submissions are held back",
-                           dev->held);
-    }
+    HCQI_REFUSE_UNLESS(dev, dev->held + jobs <= dev->desc.parked_limit, HCQ_ERROR_LIMIT,
+                       "parked_limit: %u submissions are held back", dev->held);
     if (waiters > UINT32_MAX || producers > UINT32_MAX || !hcqi_pool_reserve(&dev->jobs, jobs) ||
         !hcqi_pool_reserve(&dev->waiters, (uint32_t)waiters) ||
         !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) ||
@@ -8882,21 +8865,17 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, 
     uint32_t steps = HCQ_STEP | HCQ_COPY_LISTS;
     uint32_t known = graph ? HCQ_OVERLAP | steps : (uint32_t)HCQ_UNORDERED;
     const char *bad = NULL;
-    if (dev->closing || dev->lost != HCQ_OK) {
-        hcq_result r = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
-        return hcqi_refuse(dev, r, "device: takes no work");
-    }
+    HCQI_REFUSE_UNLESS(dev, !dev->closing && dev->lost == HCQ_OK,
+                       dev->closing ? HCQ_ERROR_CLOSED : dev->lost, "device: takes no work");
     if ((sub->flags & steps) == HCQ_COPY_LISTS) { bad = "flags: HCQ_COPY_LISTS is for HCQ_STEP"; }
     if (sub->flags & ~known) { bad = graph ? "flags: not for graphs" : "flags: for graphs only"; }
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
     if (sub->value_count != 0 && sub->values == NULL) { bad = "values: is NULL"; }
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
-    if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
-    if (sub->queue_count > HCQI_BATCH_WAITS) {
-        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most %d", sub->queue_count,
-                           HCQI_BATCH_WAITS);
-    }
+    HCQI_REFUSE_UNLESS(dev, bad == NULL, HCQ_ERROR_INVALID, "%s", bad);
+    HCQI_REFUSE_UNLESS(dev, sub->queue_count <= HCQI_BATCH_WAITS, HCQ_ERROR_LIMIT,
+                       "queue_count: %u, at most %d", sub->queue_count, HCQI_BATCH_WAITS);
     return HCQ_OK;
 }
 
@@ -9068,13 +9047,10 @@ static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue
 HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue) {
     if (queue != NULL) { *queue = NULL; }
     HCQI_PASS(hcqi_device_enter(device));
-    if (queue == NULL) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "queue: is NULL");
-    }
-    if (kind != HCQ_COMPUTE && kind != HCQ_COPY) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "kind: %d%s", (int)kind,
-                                   kind == HCQ_GRAPH ? ", which hcq_graph_create makes" : "");
-    }
+    HCQI_LEAVE_UNLESS(device, queue != NULL, HCQ_ERROR_INVALID, "queue: is NULL");
+    HCQI_LEAVE_UNLESS(device, kind == HCQ_COMPUTE || kind == HCQ_COPY, HCQ_ERROR_INVALID,
+                      "kind: %d%s", (int)kind,
+                      kind == HCQ_GRAPH ? ", which hcq_graph_create makes" : "");
     hcq_result r = hcqi_queue_new(device, kind, queue);
     return hcqi_leave_with(r == HCQ_OK ? r : hcqi_oom(device, "queue"));
 }
@@ -9294,10 +9270,9 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
     HCQI_PASS(hcqi_signal_enter(signal, 1, NULL, &s));
     hcqi_signal_refresh(s);
     if (s->failure != HCQ_OK) { return hcqi_leave_with(s->failure); }
-    if (value <= s->value || value > HCQI_MAX_VALUE) {
-        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "value: %llu, the signal is at %llu",
-                                   (unsigned long long)value, (unsigned long long)s->value);
-    }
+    HCQI_LEAVE_UNLESS(s->dev, value > s->value && value <= HCQI_MAX_VALUE, HCQ_ERROR_INVALID,
+                      "value: %llu, the signal is at %llu", (unsigned long long)value,
+                      (unsigned long long)s->value);
     s->source.at = 0;
     hcqi_signal_raise(s, value);
     return hcqi_leave_with(HCQ_OK);
@@ -9346,9 +9321,7 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
         hcqi_drain();
         busy = s->held != NULL || s->reach != NULL;
     }
-    if (busy) {
-        return hcqi_leave_refusing(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
-    }
+    HCQI_LEAVE_UNLESS(s->dev, !busy, HCQ_ERROR_BUSY, "signal: pending work names it");
     s->value = value;
     hcqi_signal_forgive(s);
     s->timestamp = 0;
@@ -9886,13 +9859,11 @@ HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_m
     hcqi_enter();
     for (uint32_t i = 0; i < count; i++) {
         const char *bad = hcqi_point_bad(points[i]);
-        if (bad == NULL) { continue; }
-        return hcqi_leave_refusing(hcqi_slot_device(points[i].signal.id), HCQ_ERROR_INVALID,
-                                   "points: number %u %s", i, bad);
+        HCQI_LEAVE_UNLESS(hcqi_slot_device(points[i].signal.id), bad == NULL, HCQ_ERROR_INVALID,
+                          "points: number %u %s", i, bad);
     }
-    if (mode != HCQ_ALL && mode != HCQ_ANY) {
-        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "mode: %d", (int)mode);
-    }
+    HCQI_LEAVE_UNLESS(NULL, mode == HCQ_ALL || mode == HCQ_ANY, HCQ_ERROR_INVALID, "mode: %d",
+                      (int)mode);
     return hcqi_wait_entered(points, count, mode, timeout_ns);
 }
 
@@ -10175,7 +10146,7 @@ static hcq_result hcqi_table_room(hcq_device *dev, const char *what) {
 }
 
 /* Enters a block into the table of living ones; there is room. */
-static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
+static void hcqi_allocation_live(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
     uint32_t at = hcqi_table_at(dev, a->memory.address);
     memmove(&dev->table[at + 1], &dev->table[at], (dev->table_count - at) * sizeof *dev->table);
@@ -10186,7 +10157,6 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
     a->doomed = 0;
     a->twin = NULL;
     a->id = ++hcqi_core.serial;
-    *buffer = hcqi_buffer_of(a, a->memory.address);
 }
 
 /* A cached block, under a new record should recordings still name the old. */
@@ -10204,9 +10174,10 @@ static hcq_result hcqi_freed_reuse(hcqi_allocation **block) {
     return HCQ_OK;
 }
 
-/* A new block, if need be in place of all that is cached. */
-static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
-                                       hcqi_allocation **out) {
+/* A new block, of the host's memory at `ptr` unless that is NULL, if need be in place of all
+   that is cached. */
+static hcq_result hcqi_allocation_make(hcq_device *dev, void *ptr, uint64_t size, uint32_t flags,
+                                       int apart, hcqi_allocation **out) {
     uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_HOST_WRITES | HCQ_ZEROED);
     hcqi_allocation *a = hcqi_allocation_new(dev);
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
@@ -10215,7 +10186,8 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
         if (again) { hcqi_freed_trim(dev, 0, apart); }
         memset(&a->memory, 0, sizeof a->memory);
         if (apart) { hcqi_native_begin(dev); }
-        r = dev->backend->alloc(dev->self, size, wanted, &a->memory);
+        r = ptr != NULL ? dev->backend->import(dev->self, ptr, size, &a->memory)
+                        : dev->backend->alloc(dev->self, size, wanted, &a->memory);
         if (apart) { hcqi_native_end(dev); }
     }
     a->memory.size = size;
@@ -10223,22 +10195,22 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
     *out = a;
     if (r == HCQ_OK) { return r; }
     hcqi_allocation_delete(a);
-    return hcqi_refuse(dev, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
-                       (unsigned long long)size, hcq_result_text(r),
-                       (unsigned long long)dev->allocated_bytes,
+    return hcqi_refuse(dev, r, "%s of %llu bytes: %s; %llu in use, %llu cached",
+                       ptr != NULL ? "import" : "alloc", (unsigned long long)size,
+                       hcq_result_text(r), (unsigned long long)dev->allocated_bytes,
                        (unsigned long long)dev->freed_bytes);
 }
 
 /* A cached block or a new one, into the table. `apart`: may let go of the lock. `soon`:
    one that is not idle will do, its stamps say what still runs. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
-                             int soon, hcq_buffer *buffer) {
+                             int soon, hcqi_allocation **out) {
     if (flags & HCQ_HOST_WRITES) { flags |= HCQ_HOST_VISIBLE; }
     if (dev->caps.features & HCQ_FEATURE_HOST_MEMORY) { flags &= ~(uint32_t)HCQ_HOST_WRITES; }
     hcqi_freed_trim(dev, dev->desc.cache_bytes, apart);
     hcqi_allocation *a = hcqi_freed_find(dev, size, flags, soon);
     hcq_result r = a != NULL ? hcqi_freed_reuse(&a)
-                             : hcqi_allocation_make(dev, size, flags, apart, &a);
+                             : hcqi_allocation_make(dev, NULL, size, flags, apart, &a);
     if (r != HCQ_OK) { return r; }
     if ((flags & HCQ_ZEROED) && a->memory.host != NULL) {
         apart = apart && size > HCQI_ZERO_BYTES;
@@ -10247,7 +10219,8 @@ static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int
         if (apart) { hcqi_apart_end(dev); }
     }
     r = hcqi_table_room(dev, "alloc");
-    if (r == HCQ_OK) { hcqi_allocation_live(a, buffer); } else { hcqi_freed_put(a); }
+    if (r == HCQ_OK) { hcqi_allocation_live(a); } else { hcqi_freed_put(a); }
+    *out = r == HCQ_OK ? a : NULL;
     return r;
 }
 
@@ -10268,10 +10241,12 @@ static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flag
 
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                               hcq_buffer *buffer) {
+    hcqi_allocation *a = NULL;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     HCQI_PASS(hcqi_device_enter(device));
     hcq_result r = hcqi_alloc_check(device, size, flags, buffer);
-    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, 1, 0, buffer); }
+    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, 1, 0, &a); }
+    if (r == HCQ_OK) { *buffer = hcqi_buffer_of(a, a->memory.address); }
     return hcqi_leave_with(r);
 }
 
@@ -10295,21 +10270,13 @@ HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq
     if (r == HCQ_OK && device->backend->import == NULL) {
         r = hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
     }
+    hcqi_allocation *a = NULL;
     if (r == HCQ_OK) { r = hcqi_import_room(device, first, size); }
+    if (r == HCQ_OK) { r = hcqi_allocation_make(device, ptr, size, HCQI_IMPORTED, 1, &a); }
     if (r != HCQ_OK) { return hcqi_leave_with(r); }
-    hcqi_allocation *a = hcqi_allocation_new(device);
-    if (a == NULL) { return hcqi_leave_with(hcqi_oom(device, "import")); }
-    hcqi_native_begin(device);
-    r = device->backend->import(device->self, ptr, size, &a->memory);
-    hcqi_native_end(device);
-    a->memory.size = size;
-    a->flags = HCQI_IMPORTED;
-    if (r != HCQ_OK) {
-        hcqi_allocation_delete(a);
-        return hcqi_leave_with(r);
-    }
     r = hcqi_import_room(device, first, size); /* others may have imported it, too */
-    if (r == HCQ_OK) { hcqi_allocation_live(a, buffer); } else { hcqi_list_release(device, a, 1); }
+    if (r == HCQ_OK) { hcqi_allocation_live(a); } else { hcqi_list_release(device, a, 1); }
+    if (r == HCQ_OK) { *buffer = hcqi_buffer_of(a, a->memory.address); }
     return hcqi_leave_with(r);
 }
 
@@ -10329,11 +10296,12 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
     hcqi_freed_put(a);
 }
 
-/* Only running work is left before the points of hcq_free_after: the block can
-   be stamped and is free for whoever comes after that. Called while work is
-   handed over: what leaves the cache does so at the next alloc or free. */
+/* Of what the caller named, or NULL: of hcq_free_after, where only running work is left
+   before its points, so that the block can be stamped and is free for whoever comes after
+   that, or of the core's own. What leaves the cache does so at the next alloc or free. */
 static void hcqi_allocation_free_late(hcqi_allocation *a) {
-    if (a->state == HCQI_LIVE) { hcqi_allocation_retire(a); }
+    if (a == NULL) { return; }
+    if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
     hcqi_allocation_unname(a);
 }
 
@@ -10414,10 +10382,10 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
     const char *bad = waits == NULL && wait_count != 0 ? "waits: is NULL" : NULL;
     hcq_point *all = NULL;
     uint32_t capacity = 0, count = wait_count;
+    hcqi_allocation *a = NULL;
     HCQI_PASS(hcqi_alloc_check(dev, size, flags, buffer));
     HCQI_PASS(hcqi_device_check(dev, bad));
-    HCQI_PASS(hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, buffer));
-    hcqi_allocation *a = hcqi_allocation_find(dev, buffer->address);
+    HCQI_PASS(hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, &a));
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
     if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count + 1)) {
         if (wait_count != 0) { memcpy(all, waits, wait_count * sizeof *all); }
@@ -10434,10 +10402,8 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
     } else {
         hcqi_oom(dev, "alloc_after");
     }
-    if (r != HCQ_OK) {
-        hcqi_allocation_retire(a);
-        memset(buffer, 0, sizeof *buffer);
-    }
+    if (r == HCQ_OK) { *buffer = hcqi_buffer_of(a, a->memory.address); }
+    if (r != HCQ_OK) { hcqi_allocation_retire(a); }
     return r;
 }
 
@@ -10513,25 +10479,6 @@ static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
     hcq_job *first = hcqi_job_at(dev, dev->handed_prefix + 1);
     hcqi_core.looks = HCQI_LOOKS / 16;
     return number > dev->handed_prefix && first != NULL && !hcqi_job_advances(first);
-}
-
-/* Is anything that an eager call on `dev` would follow held back? *stuck: for good,
-   as far as it is known. */
-static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
-    int held = 1, looked = 0;
-    hcqi_enter();
-    for (; held && looked < 2; looked++) {
-        hcq_device *other = dev->eager_signal == NULL ? dev : dev->eager_signal->dev;
-        uint64_t last = dev->next_number - 1, eager = dev->eager_value;
-        if (looked) {
-            hcqi_reap_all();
-            hcqi_drain();
-            *stuck = hcqi_is_stuck(dev, last) || hcqi_is_stuck(other, eager);
-        }
-        held = last > dev->handed_prefix || eager > other->handed_prefix;
-    }
-    hcqi_leave();
-    return held;
 }
 
 /* The device stays open until it is unpinned. */
@@ -10611,16 +10558,9 @@ static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer s
 
 #define HCQI_STAGE_ALIGN 16
 
-typedef struct hcqi_end {
-    int is_host;
-    uint8_t *host;                     /* NULL: a buffer */
-    hcq_buffer buffer;                 /* zero: host memory that no device reaches */
-    uint64_t size;
-} hcqi_end;
-
 typedef struct hcqi_transfer {
     hcqi_eager e;
-    hcqi_end end[2];                   /* dst, src */
+    hcq_transfer_end end[2];           /* dst, src; as a buffer, too, if devices reach it */
     uint64_t size;
     hcq_buffer pair[2];                /* places for pieces, by turns ... */
     hcq_point done[2];                 /* ... and the last copy from or to there; 0 = none */
@@ -10651,7 +10591,7 @@ static hcq_result hcqi_piece_move(hcqi_transfer *t, int k, uint64_t i, int by_de
         return hcqi_copy_submit(dev, k == 0 ? there : here, k == 0 ? here : there, size, &t->e,
                                 done);
     }
-    uint8_t *host = t->end[!k].host + at;
+    uint8_t *host = HCQI_CAST(uint8_t *, t->end[!k].host) + at;
     hcq_result r = done->value != 0 ? hcqi_sync(dev, *done, &t->e) : HCQ_OK;
     if (r == HCQ_OK) { memcpy(k == 0 ? here.host : host, k == 0 ? host : here.host, (size_t)size); }
     return r;
@@ -10664,10 +10604,10 @@ static hcq_result hcqi_transfer_by_pieces(hcqi_transfer *t, int k) {
     uint64_t count = (t->size - 1) / dev->desc.staging_bytes + 1;
     hcq_result r = HCQ_OK;
     if (!t->e.unordered) { hcqi_pair_swap(dev, t->pair); }
-    for (uint64_t i = 0; r == HCQ_OK && i < count + (uint64_t)k; i++) {
-        if (k == 0) { r = hcqi_piece_move(t, k, i, 0); }
-        if (r == HCQ_OK && i < count) { r = hcqi_piece_move(t, k, i, 1); }
-        if (r == HCQ_OK && k == 1 && i > 0) { r = hcqi_piece_move(t, k, i - 1, 0); }
+    for (uint64_t i = 0; r == HCQ_OK && i <= count; i++) {
+        uint64_t copied = k == 0 ? i - 1 : i, moved = k == 0 ? i : i - 1;
+        if (copied < count) { r = hcqi_piece_move(t, k, copied, 1); }
+        if (r == HCQ_OK && moved < count) { r = hcqi_piece_move(t, k, moved, 0); }
     }
     for (int i = 0; i < 2; i++) {
         if (r == HCQ_OK && t->done[i].value != 0) { r = hcqi_sync(dev, t->done[i], &t->e); }
@@ -10689,10 +10629,8 @@ static int hcqi_stage_idle(const hcq_device *dev, const hcqi_stage *s) {
 static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_stage *s, hcqi_eager *e) {
     uint64_t left = hcqi_left(e->deadline);
     hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), s->number);
-    if (s->users == 0 && hcqi_is_stuck(dev, s->number)) {
-        return hcqi_leave_refusing(dev, HCQ_ERROR_LIMIT,
-                                   "%s: the staging memory belongs to held work", e->what);
-    }
+    HCQI_LEAVE_UNLESS(dev, s->users != 0 || !hcqi_is_stuck(dev, s->number), HCQ_ERROR_LIMIT,
+                      "%s: the staging memory belongs to held work", e->what);
     if (s->users == 0) {
         hcqi_leave();
         return hcqi_sync_end(dev, point, e);
@@ -10721,14 +10659,12 @@ static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
         if (s->used == bytes) {
             r = hcqi_stage_wait(dev, s, e);
         } else if (s->buffer.device == NULL) {
-            hcq_buffer made;           /* without the lock: another thread may be faster */
-            hcqi_leave();
-            r = hcq_alloc(dev, bytes, HCQ_HOST_VISIBLE, &made);
-            hcqi_enter();
+            hcqi_allocation *a = NULL; /* lets go of the lock: another thread may be faster */
+            r = hcqi_alloc(dev, bytes, HCQ_HOST_VISIBLE, 1, 0, &a);
             int first = s->buffer.device == NULL;
-            if (r == HCQ_OK && first) { s->buffer = made; }
+            if (r == HCQ_OK && first) { s->buffer = hcqi_buffer_of(a, a->memory.address); }
+            if (r == HCQ_OK && !first) { hcqi_allocation_retire(a); }
             hcqi_leave();
-            if (r == HCQ_OK && !first) { r = hcq_free(made); }
         } else {
             uint64_t n = size < bytes - s->used ? size : bytes - s->used;
             *stage = s;
@@ -10744,8 +10680,9 @@ static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
 
 /* From host memory that may be reused when it returns. */
 static hcq_result hcqi_transfer_by_ring(hcqi_transfer *t) {
-    const hcqi_end *dst = &t->end[0], *src = &t->end[1];
-    hcq_device *dev = dst->buffer.device;
+    const hcq_buffer *dst = &t->end[0].buffer;
+    const uint8_t *src = HCQI_CAST(const uint8_t *, t->end[1].host);
+    hcq_device *dev = dst->device;
     hcq_result r = HCQ_OK;
     hcq_buffer part;
     for (uint64_t at = 0; r == HCQ_OK && at < t->size; at += part.size) {
@@ -10753,9 +10690,8 @@ static hcq_result hcqi_transfer_by_ring(hcqi_transfer *t) {
         hcqi_stage *s;
         r = hcqi_stage_get(dev, &t->e, t->size - at, &s, &part);
         if (r != HCQ_OK) { break; }
-        memcpy(part.host, src->host + at, (size_t)part.size);
-        r = hcqi_copy_submit(dev, hcq_view(dst->buffer, at, part.size), part, part.size, &t->e,
-                             &done);
+        memcpy(part.host, src + at, (size_t)part.size);
+        r = hcqi_copy_submit(dev, hcq_view(*dst, at, part.size), part, part.size, &t->e, &done);
         hcqi_enter();
         s->users--;
         if (done.value > s->number) { s->number = done.value; }
@@ -10765,43 +10701,50 @@ static hcq_result hcqi_transfer_by_ring(hcqi_transfer *t) {
     return r;
 }
 
-/* Beside work that is held for good a copyin fits as a whole, or not at all. */
-static hcq_result hcqi_copyin_fits(hcq_device *dev, uint64_t size) {
+/* HCQ_NOT_READY: something that a copyin would follow is held back. If for good, as far as
+   it is known, the copyin fits into the ring as a whole, or not at all. */
+static hcq_result hcqi_copyin_check(hcq_device *dev, uint64_t size) {
     uint64_t bytes = dev->desc.staging_bytes, room = 0;
-    hcq_result r = HCQ_OK;
+    int held = 1, stuck = 0;
     hcqi_enter();
-    for (uint32_t i = 0; i < dev->desc.staging_count; i++) { /* as they will be filled */
+    for (int looked = 0; held && looked < 2; looked++) {
+        hcq_device *other = dev->eager_signal == NULL ? dev : dev->eager_signal->dev;
+        uint64_t last = dev->next_number - 1, eager = dev->eager_value;
+        if (looked) {
+            hcqi_reap_all();
+            hcqi_drain();
+            stuck = hcqi_is_stuck(dev, last) || hcqi_is_stuck(other, eager);
+        }
+        held = last > dev->handed_prefix || eager > other->handed_prefix;
+    }
+    for (uint32_t i = 0; held && i < dev->desc.staging_count; i++) { /* as they will be filled */
         const hcqi_stage *s = &dev->stages[(dev->stage_at + i) % dev->desc.staging_count];
         int idle = hcqi_stage_idle(dev, s);
         if (i != 0 && !idle) { break; }
         room += idle ? bytes : bytes - s->used;
     }
-    if (size > room) {
-        r = hcqi_refuse(dev, HCQ_ERROR_LIMIT,
-                        "copyin of %llu bytes behind held work: staging has %llu left",
-                        (unsigned long long)size, (unsigned long long)room);
-    }
-    return hcqi_leave_with(r);
+    HCQI_LEAVE_UNLESS(dev, !held || !stuck || size <= room, HCQ_ERROR_LIMIT,
+                      "copyin of %llu bytes behind held work: staging has %llu left",
+                      (unsigned long long)size, (unsigned long long)room);
+    return hcqi_leave_with(held ? HCQ_NOT_READY : HCQ_OK);
 }
 
 /* Can a copy command of `dev` name all of the end? Host memory if the device has it
    at the same address; where little is copied it is not worth a look. */
-static int hcqi_device_reaches(hcq_device *dev, hcqi_end *end, uint64_t size) {
+static int hcqi_device_reaches(hcq_device *dev, hcq_transfer_end *end, uint64_t size) {
     uint64_t address = HCQI_CAST(uint64_t, (uintptr_t)end->host);
     hcqi_allocation *a;
     hcq_result why;
     int reaches = 0;
     hcqi_enter();
-    if (!end->is_host) {
+    if (end->host == NULL) {
         a = hcqi_buffer_find(&end->buffer, &why);
         reaches = a != NULL && hcqi_allocation_map(dev, a, end->buffer.address, &why) != 0;
     } else if (size >= HCQI_DIRECT_BYTES) {
         a = hcqi_allocation_find(dev, address);
         reaches = a != NULL && a->memory.address == (uint64_t)(uintptr_t)a->memory.host &&
                   size <= a->memory.size - (address - a->memory.address);
-        if (reaches) {
-            end->buffer = hcqi_buffer_of(a, address);
-        }
+        if (reaches) { end->buffer = hcqi_buffer_of(a, address); }
     }
     hcqi_leave();
     return reaches;
@@ -10811,17 +10754,14 @@ static int hcqi_device_reaches(hcq_device *dev, hcqi_end *end, uint64_t size) {
    beside work that is held back through the ring, whatever memory dst is. Copies between
    devices that do not see each other take memory of their size: not of all at once. */
 static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
-    hcqi_end *dst = &t->end[0], *src = &t->end[1];
-    int k = dst->is_host, with_host = k || src->is_host, stuck = 0;
-    int copyin = src->is_host && !t->e.silent;
+    hcq_transfer_end *dst = &t->end[0], *src = &t->end[1];
+    int k = dst->host != NULL, with_host = k || src->host != NULL;
+    int copyin = src->host != NULL && !t->e.silent;
     hcq_device *dev = t->end[k].buffer.device;
     void *seen = with_host ? t->end[k].buffer.host : NULL, *mine = t->end[!k].host;
     uint64_t piece = t->size;
-    hcq_result r = HCQ_OK;
-    if (copyin && hcqi_is_held_back(dev, &stuck)) {
-        if (stuck) { r = hcqi_copyin_fits(dev, t->size); }
-        return r == HCQ_OK ? hcqi_transfer_by_ring(t) : r;
-    }
+    hcq_result r = copyin ? hcqi_copyin_check(dev, t->size) : HCQ_OK;
+    if (r != HCQ_OK) { return r == HCQ_NOT_READY ? hcqi_transfer_by_ring(t) : r; }
     if (seen != NULL) {
         r = hcqi_sync_all(dev, &t->e);
         if (r == HCQ_OK) { memcpy(k == 0 ? seen : mine, k == 0 ? mine : seen, (size_t)t->size); }
@@ -10851,51 +10791,44 @@ static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
     hcq_device *to = hcqi_device_open(dst->device) ? dst->device : NULL;
     hcq_device *from = hcqi_device_open(src->device) ? src->device : NULL;
     for (int i = 0; i < 2; i++) {
-        int k = i ^ t->end[0].is_host;
-        hcqi_end *end = &t->end[k];
+        int k = i ^ (t->end[0].host != NULL);
+        hcq_transfer_end *end = &t->end[k];
         const char *name = k == 0 ? "dst" : "src";
         hcq_device *log = (k == 0 && to != NULL) || from == NULL ? to : from;
-        hcq_result why = HCQ_ERROR_INVALID;
-        const char *bad = end->is_host && end->host == NULL ? "is NULL" : NULL;
-        const hcqi_allocation *a = end->is_host ? NULL : hcqi_buffer_find(&end->buffer, &why);
-        if (!end->is_host && a == NULL) { bad = hcqi_buffer_bad(&end->buffer, why); }
+        hcq_result why = HCQ_OK;
+        const hcqi_allocation *a = end->host != NULL ? NULL : hcqi_buffer_find(&end->buffer, &why);
+        uint64_t size = end->host != NULL ? end->size : end->buffer.size;
         int unread = k == 1 && a != NULL && (a->flags & HCQ_HOST_WRITES) != 0;
         if (unread) { end->buffer.host = NULL; } /* what the host only writes */
-        if (bad != NULL) { return hcqi_leave_refusing(log, why, "%s: %s", name, bad); }
-        if (t->size == 0 || t->size > end->size) {
-            return hcqi_leave_refusing(log, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
-                                       (unsigned long long)t->size, name,
-                                       (unsigned long long)end->size);
-        }
+        HCQI_LEAVE_UNLESS(log, end->host != NULL || a != NULL, why, "%s: %s", name,
+                          end->buffer.size != end->size ? "is NULL"
+                                                        : hcqi_buffer_bad(&end->buffer, why));
+        HCQI_LEAVE_UNLESS(log, t->size != 0 && t->size <= size, HCQ_ERROR_INVALID,
+                          "size: %llu, %s has %llu bytes", (unsigned long long)t->size, name,
+                          (unsigned long long)size);
     }
     hcq_device *dev = to != NULL ? to : from;
-    const char *bad = (flags & ~(uint32_t)HCQ_UNORDERED) != 0 ? "flags: unknown bits"
-                    : to != NULL && to == from &&
-                      hcqi_ranges_overlap(dst->address, src->address, t->size)
-                    ? "dst: overlaps src" : NULL;
-    if (bad != NULL) { return hcqi_leave_refusing(dev, HCQ_ERROR_INVALID, "%s", bad); }
-    if (dev != NULL && hcqi_in_callback()) {
-        return hcqi_leave_refusing(dev, HCQ_ERROR_WOULD_BLOCK, "transfer: in a callback");
-    }
+    int meet = to != NULL && to == from &&
+               hcqi_ranges_overlap(dst->address, src->address, t->size);
+    HCQI_LEAVE_UNLESS(dev, (flags & ~(uint32_t)HCQ_UNORDERED) == 0, HCQ_ERROR_INVALID,
+                      "flags: unknown bits");
+    HCQI_LEAVE_UNLESS(dev, !meet, HCQ_ERROR_INVALID, "dst: overlaps src");
+    HCQI_LEAVE_UNLESS(dev, dev == NULL || !hcqi_in_callback(), HCQ_ERROR_WOULD_BLOCK,
+                      "transfer: in a callback");
     if (to != NULL) { to->pins++; }
     if (from != NULL) { from->pins++; }
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* `host`: the end that is host memory even if it is NULL, and the time-out is the
-   device's; -1: hcq_transfer, whose caller chose `timeout_ns`. */
-static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end dst,
-                                    hcq_transfer_end src, uint64_t size, uint32_t flags,
-                                    uint64_t timeout_ns) {
+/* `timeout_ns` NULL: the device's. */
+static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_transfer_end src,
+                                    uint64_t size, uint32_t flags, const uint64_t *timeout_ns) {
     hcqi_transfer t;
     memset(&t, 0, sizeof t);
-    for (int k = 0; k < 2; k++) {
-        const hcq_transfer_end *given = k == 0 ? &dst : &src;
-        hcqi_end *end = &t.end[k];
-        end->is_host = given->host != NULL || host == k;
-        end->host = HCQI_CAST(uint8_t *, given->host);
-        if (!end->is_host) { end->buffer = given->buffer; }
-        end->size = end->is_host ? given->size : given->buffer.size;
+    t.end[0] = dst;
+    t.end[1] = src;
+    for (int k = 0; k < 2; k++) { /* what lies in both fields is the host's */
+        if (t.end[k].host != NULL) { memset(&t.end[k].buffer, 0, sizeof dst.buffer); }
     }
     hcq_device *to = t.end[0].buffer.device, *from = t.end[1].buffer.device;
     t.size = size;
@@ -10906,8 +10839,8 @@ static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end
     }
     t.e = hcqi_eager_of(to != NULL ? to : from, what);
     t.e.unordered = flags != 0;
-    t.e.silent = host < 0;
-    if (t.e.silent) { t.e.deadline = hcqi_deadline(timeout_ns); }
+    t.e.silent = timeout_ns != NULL;
+    if (timeout_ns != NULL) { t.e.deadline = hcqi_deadline(*timeout_ns); }
     hcq_result r = hcqi_transfer_route(&t);
     if (to != NULL) { hcqi_unpin(to); }
     if (from != NULL) { hcqi_unpin(from); }
@@ -10915,40 +10848,35 @@ static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end
 }
 
 HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
-    return hcqi_transfer_run("copyin", 1, hcq_transfer_device(dst), hcq_transfer_host(src, size),
-                             size, 0, 0);
+    return hcqi_transfer_run("copyin", hcq_transfer_device(dst), hcq_transfer_host(src, size), size,
+                             0, NULL);
 }
 
 HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
-    return hcqi_transfer_run("copyout", 0, hcq_transfer_host(dst, size), hcq_transfer_device(src),
-                             size, 0, 0);
+    return hcqi_transfer_run("copyout", hcq_transfer_host(dst, size), hcq_transfer_device(src),
+                             size, 0, NULL);
 }
 
 HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                  uint32_t flags, uint64_t timeout_ns) {
-    return hcqi_transfer_run("transfer", -1, dst, src, size, flags, timeout_ns);
+    return hcqi_transfer_run("transfer", dst, src, size, flags, &timeout_ns);
 }
 
 /* ---- many at once ---- */
 
 static uint64_t hcqi_transfer_room(uint64_t size) { return (size + 63) & ~(uint64_t)63; }
 
-/* *sum: the bytes that updates need. */
+/* What recording does not see; *sum: the bytes that updates need. */
 static hcq_result hcqi_transfers_check(hcq_device *dev, const hcq_transfer_command *commands,
                                        uint32_t count, uint64_t *sum) {
-    if (commands == NULL) {
-        return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: is NULL");
-    }
+    if (commands == NULL) { return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: is NULL"); }
     for (uint32_t i = 0; i < count; i++) {
         const hcq_transfer_command *c = &commands[i];
-        int update = c->kind == HCQ_TRANSFER_UPDATE;
         int sized = c->size != 0 && c->size <= SIZE_MAX / 4;
-        *sum += update && sized ? hcqi_transfer_room(c->size) : 0;
+        *sum += sized && c->kind == HCQ_TRANSFER_UPDATE ? hcqi_transfer_room(c->size) : 0;
         const char *bad = (uint32_t)c->kind > HCQ_TRANSFER_UPDATE ? "kind: is unknown"
-                        : !sized ? "size: is 0 or too large"
-                        : !update ? NULL
-                        : *sum > SIZE_MAX / 2 ? "size: all updates together are too large"
-                        : c->dst.size == 0 ? "dst: is zero"
+                        : !sized || *sum > SIZE_MAX / 2 ? "size: is 0 or too large"
+                        : c->kind != HCQ_TRANSFER_UPDATE ? NULL
                         : c->size > c->dst.size ? "size: is above that of dst"
                         : c->data == NULL ? "data: is NULL" : NULL;
         if (bad == NULL) { continue; }
@@ -11019,12 +10947,7 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
    queue goes on behind them. That is also how a queue copies what only another device sees. */
 
 static void hcqi_bridge_drop(hcqi_bridge *b) {
-    for (int k = 0; k < 2; k++) {
-        hcqi_allocation *a = b->a[k];
-        if (a == NULL) { continue; }
-        if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
-        hcqi_allocation_unname(a);
-    }
+    for (int k = 0; k < 2; k++) { hcqi_allocation_free_late(b->a[k]); }
     memset(b, 0, sizeof *b);
 }
 
@@ -11032,15 +10955,14 @@ static void hcqi_bridge_drop(hcqi_bridge *b) {
    a backend and a CPU try: copies do not go over what drivers import side by side. */
 static hcq_result hcqi_bridge_begin(hcqi_bridge *b, int k, hcq_device *dev, hcq_device *other,
                                     uint64_t size) {
-    hcq_buffer buffer;
-    hcq_result r = hcqi_alloc(dev, size, HCQ_HOST_VISIBLE, 0, 0, &buffer);
-    if (r != HCQ_OK) { return r; }
-    hcqi_allocation *a = b->a[k] = hcqi_buffer_find(&buffer, &r);
+    hcqi_allocation *a = NULL;
+    HCQI_PASS(hcqi_alloc(dev, size, HCQ_HOST_VISIBLE, 0, 0, &a));
+    b->a[k] = a;
     a->names++;
-    r = hcqi_allocation_stamp(a, other); /* it uses the bridge in any case */
+    hcq_result r = hcqi_allocation_stamp(a, other); /* it uses the bridge in any case */
     int tries = dev->backend == other->backend || (other->info.features & HCQ_FEATURE_HOST_MEMORY);
     if (r != HCQ_OK || !tries) { return r == HCQ_OK ? HCQ_ERROR_FOREIGN : r; }
-    (void)hcqi_allocation_map(other, a, buffer.address, &r);
+    (void)hcqi_allocation_map(other, a, a->memory.address, &r);
     return r;
 }
 
@@ -11372,8 +11294,7 @@ HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program
     if (info == NULL) {
         return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
     }
-    hcq_result r = hcqi_own_check(program->dev, "program");
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_own_check(program->dev, "program"));
     hcqi_enter();
     hcqi_reap_all(); /* `runs` */
     *info = program->info;
@@ -11391,8 +11312,7 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
                                               const uint64_t *values, uint32_t value_count,
                                               void *block, size_t block_size) {
     if (program == NULL) { return hcqi_null("program"); }
-    hcq_result r = hcqi_own_check(program->dev, "program");
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_own_check(program->dev, "program"));
     uint32_t bytes = program->info.kernargs_size;
     uint32_t wanted = hcqi_program_buffers(program, program->info.arg_count);
     const char *bad = buffer_count != wanted ? "buffer_count"
@@ -11687,10 +11607,8 @@ HCQI_DEF hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buff
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     HCQI_PASS(hcqi_device_ask(device, buffer, "buffer"));
     const hcqi_allocation *a = hcqi_allocation_find(device, address);
-    if (a == NULL) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "address: %s",
-                                   hcqi_address_bad(device, address, text, sizeof text));
-    }
+    HCQI_LEAVE_UNLESS(device, a != NULL, HCQ_ERROR_INVALID, "address: %s",
+                      hcqi_address_bad(device, address, text, sizeof text));
     *buffer = hcqi_buffer_of(a, address);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -11718,13 +11636,13 @@ static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, h
     return hcqi_leave_with(result);
 }
 
-/* Ends a call on no device where `parameter` is NULL; the line goes to `desc`'s logger. */
-#define HCQI_NEED(desc, parameter)                                                 \
+/* Ends a call on no device unless `ok`; the line goes to `desc`'s logger. */
+#define HCQI_OPEN_UNLESS(desc, ok, ...)                                            \
     do {                                                                           \
-        if ((parameter) == NULL) {                                                 \
-            return hcqi_open_log(desc, HCQ_ERROR_INVALID, #parameter ": is NULL"); \
-        }                                                                          \
+        if (!(ok)) { return hcqi_open_log((desc), __VA_ARGS__); }                  \
     } while (0)
+#define HCQI_NEED(desc, parameter)                                                 \
+    HCQI_OPEN_UNLESS(desc, (parameter) != NULL, HCQ_ERROR_INVALID, #parameter ": is NULL")
 
 static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
     hcq_memory_hooks hooks = { hcqi_malloc, hcqi_mfree, NULL };
@@ -11779,14 +11697,11 @@ static hcqi_factory *hcqi_registry_get(hcq_registry *registry, const hcq_backend
 HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
     HCQI_NEED(NULL, registry);
     *registry = NULL;
-    if (memory != NULL && (memory->alloc_fn == NULL) != (memory->free_fn == NULL)) {
-        return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "memory: needs both functions");
-    }
+    int whole = memory == NULL || (memory->alloc_fn == NULL) == (memory->free_fn == NULL);
+    HCQI_OPEN_UNLESS(NULL, whole, HCQ_ERROR_INVALID, "memory: needs both functions");
     hcq_memory_hooks hooks = hcqi_hooks(memory);
     *registry = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof **registry));
-    if (*registry == NULL) {
-        return hcqi_open_log(NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
-    }
+    HCQI_OPEN_UNLESS(NULL, *registry != NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
     (*registry)->hooks = hooks;
     return HCQ_OK;
 }
@@ -11810,18 +11725,14 @@ static int hcqi_backend_valid(const hcq_backend *b) {
 }
 
 HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
-    if (!hcqi_backend_valid(backend)) {
-        return hcqi_open_log(NULL, HCQ_ERROR_INVALID,
-                             "backend: its version is not %d, or a part is missing",
-                             HCQ_BACKEND_VERSION);
-    }
+    HCQI_OPEN_UNLESS(NULL, hcqi_backend_valid(backend), HCQ_ERROR_INVALID,
+                     "backend: its version is not %d, or a part is missing", HCQ_BACKEND_VERSION);
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     int known = hcqi_registry_get(registry, backend, NULL) != NULL;
-    if (known || registry->count == HCQI_MAX_BACKENDS) {
-        return hcqi_leave_refusing(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
-                                   "backend: '%s', one of %u", backend->name, registry->count);
-    }
+    HCQI_LEAVE_UNLESS(NULL, !known && registry->count != HCQI_MAX_BACKENDS,
+                      known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT, "backend: '%s', one of %u",
+                      backend->name, registry->count);
     hcqi_registry_add(registry, backend);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -11830,9 +11741,7 @@ HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_ba
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     hcqi_factory *gone = hcqi_registry_get(registry, backend, NULL);
-    if (gone == NULL) {
-        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "backend: is not registered");
-    }
+    HCQI_LEAVE_UNLESS(NULL, gone != NULL, HCQ_ERROR_INVALID, "backend: is not registered");
     for (registry->count--; gone < &registry->factories[registry->count]; gone++) {
         *gone = gone[1];
     }
@@ -11902,16 +11811,12 @@ static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc
         driver = HCQI_CAST(hcq_driver *, hcqi_new(&made.hooks, sizeof made));
         r = driver == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
     }
-    if (driver != NULL) {
-        *driver = made;
-        if (backend->driver_create != NULL) {
-            r = backend->driver_create(&driver->hooks, &driver->self);
-        }
+    if (driver != NULL) { *driver = made; }
+    if (driver != NULL && backend->driver_create != NULL) {
+        r = backend->driver_create(&driver->hooks, &driver->self);
     }
-    if (r == HCQ_OK) {
-        *out = driver;
-        return HCQ_OK;
-    }
+    *out = r == HCQ_OK ? driver : NULL;
+    if (r == HCQ_OK) { return r; }
     hcqi_delete(&made.hooks, driver, sizeof made);
     return hcqi_open_log(desc, r, "%s: '%.60s': %s", given[0] == '#' ? "id" : "name", given,
                          backend == NULL ? why : hcq_result_text(r));
@@ -11967,9 +11872,8 @@ HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *info
     HCQI_NEED(NULL, driver);
     HCQI_NEED(NULL, count);
     if (capacity != 0) { HCQI_NEED(NULL, infos); }
-    if (driver->forks != hcqi_core.forks) {
-        return hcqi_open_log(NULL, HCQ_ERROR_CLOSED, "driver: is of the parent process");
-    }
+    HCQI_OPEN_UNLESS(NULL, driver->forks == hcqi_core.forks, HCQ_ERROR_CLOSED,
+                     "driver: is of the parent process");
     const hcq_backend *backend = driver->factory.backend;
     if (capacity != 0) { memset(infos, 0, capacity * sizeof *infos); }
     *count = backend->devices(driver->self, capacity == 0 ? NULL : infos, capacity);
@@ -12175,14 +12079,13 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *given, const 
     if (device != NULL) { *device = NULL; }
     HCQI_NEED(desc, driver);
     HCQI_NEED(desc, device);
-    if (driver->forks != hcqi_core.forks) {
-        return hcqi_open_log(desc, HCQ_ERROR_CLOSED, "driver: is of the parent process");
-    }
-    if (desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "memory: needs both functions");
-    }
-    if (desc != NULL && (desc->flags & ~(uint32_t)HCQ_DEVICE_COVERAGE) != 0) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "flags: unknown bits");
+    HCQI_OPEN_UNLESS(desc, driver->forks == hcqi_core.forks, HCQ_ERROR_CLOSED,
+                     "driver: is of the parent process");
+    if (desc != NULL) {
+        HCQI_OPEN_UNLESS(desc, (desc->memory.alloc_fn == NULL) == (desc->memory.free_fn == NULL),
+                         HCQ_ERROR_INVALID, "memory: needs both functions");
+        HCQI_OPEN_UNLESS(desc, (desc->flags & ~(uint32_t)HCQ_DEVICE_COVERAGE) == 0,
+                         HCQ_ERROR_INVALID, "flags: unknown bits");
     }
     memset(&info, 0, sizeof info);
     const hcq_backend *backend = driver->factory.backend;
@@ -12214,10 +12117,8 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     *device = NULL;
     HCQI_NEED(desc, name);
     size_t n = strcspn(name, ":");
-    if (n == 0 || (name[n] != 0 && name[n + 1] == 0)) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
-                             "name: '%.40s': is not BACKEND or BACKEND:which", name);
-    }
+    HCQI_OPEN_UNLESS(desc, n != 0 && (name[n] == 0 || name[n + 1] != 0), HCQ_ERROR_INVALID,
+                     "name: '%.40s': is not BACKEND or BACKEND:which", name);
     snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
     hcq_registry *registry = desc == NULL ? NULL : desc->registry;
     HCQI_PASS(hcqi_driver_make(registry, desc, name, backend, &driver));
@@ -12389,14 +12290,9 @@ static void hcqi_close_objects(hcq_device *dev) {
 HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
-    if (!hcqi_device_open(device)) {
-        return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
-    }
-    int inside = hcqi_in_callback();
-    if (inside || device->close_runs) {
-        return hcqi_leave_refusing(device, inside ? HCQ_ERROR_WOULD_BLOCK : HCQ_ERROR_BUSY,
-                                   "close: %s", inside ? "in a callback" : "runs already");
-    }
+    HCQI_LEAVE_UNLESS(NULL, hcqi_device_open(device), HCQ_ERROR_CLOSED, "device: was closed");
+    HCQI_LEAVE_UNLESS(device, !hcqi_in_callback(), HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
+    HCQI_LEAVE_UNLESS(device, !device->close_runs, HCQ_ERROR_BUSY, "close: runs already");
     device->close_runs = 1;
     device->closing = 1;
     hcqi_signal_wake(device->exact, UINT64_MAX, UINT64_MAX); /* whoever waits for later ones */
@@ -12481,28 +12377,15 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     HCQI_CHECK(graph, index, hcqi_device_open(device), HCQ_ERROR_CLOSED, "device: is closed");
     HCQI_CHECK(graph, index, g->empty_count < HCQI_MAX_EMPTIES, HCQ_ERROR_LIMIT,
                "queue: too many empties");
-    if (!HCQI_GROW(&graph->dev->hooks, g->empties, g->empty_capacity,
-                   (uint64_t)g->empty_count + 1)) {
-        return hcqi_record_oom(graph);
-    }
-    hcqi_input empty = { device, device->serial, size, 0, flags, NULL };
-    g->empties[g->empty_count] = empty;
-    *buffer = hcqi_placeholder_make(HCQ_MAX_VALUES + g->empty_count++, device, size);
-    g->empties_missing++;
+    hcqi_input *e = HCQI_PUSH(&graph->dev->hooks, g->empties, g->empty_count, g->empty_capacity);
+    if (e == NULL) { return hcqi_record_oom(graph); }
+    const hcqi_input empty = { device, device->serial, size, 0, flags, NULL };
+    *e = empty;
+    *buffer = hcqi_placeholder_make(HCQ_MAX_VALUES - 1 + g->empty_count, device, size);
     graph->metas[index].dev = device;
     graph->packets[index].u.fill.dst = buffer->address;
     graph->packets[index].u.fill.size = size;
     return hcqi_record_end(graph);
-}
-
-/* Does the exec get the placeholder? */
-static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
-    uint32_t number = hcqi_placeholder_number(address);
-    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
-        uint64_t at = hcqi_name_address(q, i, k);
-        if (hcqi_is_placeholder(at) && hcqi_placeholder_number(at) == number) { return 1; }
-    }
-    return 0;
 }
 
 HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
@@ -12515,8 +12398,11 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
     HCQI_CHECK(queue, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
                HCQ_ERROR_INVALID, "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
     HCQI_PASS(hcqi_operand_take(queue, HCQI_NONE, "buffer", &buffer, buffer.size, &op));
-    int takes = p->kind != HCQ_COMMAND_EXEC || op.a != NULL ||
-                hcqi_exec_takes(queue, p->index, op.address);
+    int takes = p->kind != HCQ_COMMAND_EXEC || op.a != NULL;
+    for (uint32_t k = 0; !takes && k < queue->metas[index].name_count; k++) {
+        uint64_t at = hcqi_name_address(queue, p->index, k);
+        takes = at >> HCQI_TAG_SHIFT == op.address >> HCQI_TAG_SHIFT; /* both are placeholders */
+    }
     HCQI_CHECK(queue, HCQI_NONE, takes, HCQ_ERROR_INVALID,
                "buffer: a placeholder that is no argument of command %u, which so cannot get "
                "at it", p->index);
@@ -12539,10 +12425,8 @@ HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t aft
     if ((uint32_t)after >= graph->count) { return hcqi_command_refuse(graph, "after", after); }
     HCQI_CHECK(graph, HCQI_NONE, before < after, HCQ_ERROR_INVALID,
                "before: is not recorded before after");
-    HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
-                                           (uint64_t)g->order_count + 1),
-               HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    hcqi_link *o = &g->orders[g->order_count++];
+    hcqi_link *o = HCQI_PUSH(&graph->dev->hooks, g->orders, g->order_count, g->order_capacity);
+    HCQI_CHECK(graph, HCQI_NONE, o != NULL, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     o->of = first;
     o->next = graph->metas[after].orders;
     graph->metas[after].orders = g->order_count;
@@ -12597,11 +12481,9 @@ static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocat
 static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t address, uint64_t size,
                           uint32_t access) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    if (!HCQI_GROW(&plan->arena.hooks, plan->touches, plan->touch_capacity,
-                   (uint64_t)plan->touch_count + 1)) {
-        return 0;
-    }
-    hcqi_touch *t = &plan->touches[plan->touch_count++];
+    hcqi_touch *t = HCQI_PUSH(&plan->arena.hooks, plan->touches, plan->touch_count,
+                              plan->touch_capacity);
+    if (t == NULL) { return 0; }
     hcqi_touch_set(q, t, a, address, size);
     t->access = access;
     if (t->base >= HCQ_MAX_VALUES) { return 1; }
@@ -12613,9 +12495,7 @@ static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t addre
 /* Was something stated of the bytes at `address` by command `i`? */
 static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
     uint32_t at = q->metas[i].stated;
-    while (at != 0 && q->stated[at - 1].address != address) {
-        at = q->stated[at - 1].next;
-    }
+    while (at != 0 && q->stated[at - 1].address != address) { at = q->stated[at - 1].next; }
     return at != 0;
 }
 
@@ -12658,12 +12538,11 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
 static int hcqi_plan_edge(hcq_queue *q, uint32_t from, uint32_t to) {
     hcqi_plan *plan = hcqi_plan_of(q);
     if (from == HCQI_NONE || from == to || plan->calls[from].mark == to + 1) { return 1; }
-    if (!HCQI_GROW(&plan->arena.hooks, plan->edges, plan->edge_capacity,
-                   (uint64_t)plan->edge_count + 1)) {
-        return 0;
-    }
+    uint32_t *edge = HCQI_PUSH(&plan->arena.hooks, plan->edges, plan->edge_count,
+                               plan->edge_capacity);
+    if (edge == NULL) { return 0; }
     plan->calls[from].mark = to + 1;
-    plan->edges[plan->edge_count++] = from;
+    *edge = from;
     return 1;
 }
 
@@ -12726,13 +12605,12 @@ static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, int writes, uint3
         if (!hcqi_plan_edge(q, r->writer, c)) { return 0; }
         if (!writes) {
             if (r->readers != HCQI_NONE && plan->readers[r->readers].of == c) { continue; }
-            if (!HCQI_GROW(hooks, plan->readers, plan->reader_capacity,
-                           (uint64_t)plan->reader_count + 1)) {
-                return 0;
-            }
-            hcqi_link reader = { c, r->readers };
-            plan->readers[plan->reader_count] = reader;
-            r->readers = plan->reader_count++;
+            hcqi_link *reader = HCQI_PUSH(hooks, plan->readers, plan->reader_count,
+                                          plan->reader_capacity);
+            if (reader == NULL) { return 0; }
+            reader->of = c;
+            reader->next = r->readers;
+            r->readers = plan->reader_count - 1;
             continue;
         }
         for (uint32_t k = r->readers; k != HCQI_NONE; k = plan->readers[k].next) {
@@ -12888,12 +12766,11 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
         if (hcqi_plan_device(q, dev, dev == m->dev ? m->dev_serial : dev->serial) == HCQI_NONE) {
             return HCQ_ERROR_CLOSED;
         }
-        if (p->kind == HCQ_COMMAND_CUSTOM &&
-            hcqi_custom_find(p->u.custom.type, dev->backend) == NULL) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_UNSUPPORTED,
-                               "queue '%s': command %u has no encode function for backend %s",
-                               q->label, i, dev->backend->name);
-        }
+        int encodes = p->kind != HCQ_COMMAND_CUSTOM ||
+                      hcqi_custom_find(p->u.custom.type, dev->backend) != NULL;
+        HCQI_REFUSE_UNLESS(q->dev, encodes, HCQ_ERROR_UNSUPPORTED,
+                           "queue '%s': command %u has no encode function for backend %s",
+                           q->label, i, dev->backend->name);
         plan->firsts[i] = plan->call_count;
         uint32_t two = m->from != NULL;
         if (two && hcqi_plan_device(q, m->from, m->from->serial) == HCQI_NONE) {
@@ -12913,11 +12790,17 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
     return plan->home == HCQI_NONE ? HCQ_ERROR_CLOSED : HCQ_OK;
 }
 
-/* Memory for the bridges; what they had before stays if it will do. */
-static hcq_result hcqi_plan_bridges(hcq_queue *q) {
+/* Memory for empties and bridges; what they had before stays if it will do. */
+static hcq_result hcqi_plan_memory(hcq_queue *q) {
     hcqi_graph *g = q->graph;
     if (!HCQI_GROW(&q->dev->hooks, g->bridges, g->bridge_capacity, g->plan.bridge_count)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; i < g->empty_count; i++) {
+        hcqi_input *e = &g->empties[i];
+        if (e->a != NULL) { continue; }
+        HCQI_PASS(hcqi_alloc(e->dev, e->size, e->flags, 0, 0, &e->a));
+        e->a->names++;
     }
     for (uint32_t i = 1; g->plan.bridge_count != 0 && i < g->plan.call_count; i++) {
         const hcqi_call *c = &g->plan.calls[i];
@@ -13005,10 +12888,8 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
                (plan->slices[k].dev != c->dev || plan->slices[k].lane != c->lane)) {
             k++;
         }
-        if (k == HCQI_MAX_SLICES) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_LIMIT, "queue '%s': uses over %d lanes",
-                               q->label, HCQI_MAX_SLICES);
-        }
+        HCQI_REFUSE_UNLESS(q->dev, k < HCQI_MAX_SLICES, HCQ_ERROR_LIMIT,
+                           "queue '%s': uses over %d lanes", q->label, HCQI_MAX_SLICES);
         hcqi_slice *slice = &plan->slices[k];
         if (k == plan->slice_count) {
             slice->dev = c->dev;
@@ -13224,13 +13105,10 @@ static hcq_result hcqi_graph_living(hcq_queue *q) {
     HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
     for (uint32_t d = 0; d < plan->device_count; d++) {
         hcq_device *dev = plan->devices[d].dev;
-        if (!hcqi_device_is(dev, plan->devices[d].serial) || dev->closing) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
-                               "queue '%s': names a device that was closed", q->label);
-        }
-        if (dev->lost != HCQ_OK) {
-            return hcqi_refuse(q->dev, dev->lost, "device: takes no work");
-        }
+        int open = hcqi_device_is(dev, plan->devices[d].serial) && !dev->closing;
+        HCQI_REFUSE_UNLESS(q->dev, open, HCQ_ERROR_CLOSED,
+                           "queue '%s': names a device that was closed", q->label);
+        HCQI_REFUSE_UNLESS(q->dev, dev->lost == HCQ_OK, dev->lost, "device: takes no work");
     }
     return HCQ_OK;
 }
@@ -13239,11 +13117,11 @@ static hcq_result hcqi_graph_living(hcq_queue *q) {
 static hcq_result hcqi_plan_make(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint64_t shape = plan->shape;
-    if (plan->generation == q->generation && !plan->stale) { return hcqi_graph_living(q); }
+    if (plan->generation == q->generation) { return hcqi_graph_living(q); }
     HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
     HCQI_PASS(hcqi_plan_begin(q));
     HCQI_PASS(hcqi_plan_devices(q));
-    HCQI_PASS(hcqi_plan_bridges(q));
+    HCQI_PASS(hcqi_plan_memory(q));
     if (!hcqi_plan_edges(q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     HCQI_PASS(hcqi_plan_lanes(q));
     HCQI_PASS(hcqi_plan_slices(q));
@@ -13286,15 +13164,11 @@ static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcq
         hcqi_operand op;
         const hcqi_input *input = &q->graph->inputs[n];
         HCQI_PASS(hcqi_value_find(q, input->dev, sub, n, &op));
-        if (op.a->dev != input->dev) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_FOREIGN,
-                               "values: number %u, an input, is of another device", n);
-        }
-        if (op.reach < input->size) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "values: number %u, an input, has %llu of %llu bytes", n,
-                               (unsigned long long)op.reach, (unsigned long long)input->size);
-        }
+        HCQI_REFUSE_UNLESS(q->dev, op.a->dev == input->dev, HCQ_ERROR_FOREIGN,
+                           "values: number %u, an input, is of another device", n);
+        HCQI_REFUSE_UNLESS(q->dev, op.reach >= input->size, HCQ_ERROR_INVALID,
+                           "values: number %u, an input, has %llu of %llu bytes", n,
+                           (unsigned long long)op.reach, (unsigned long long)input->size);
         hcqi_touch_set(q, &inputs[n], op.a, op.address, input->size);
     }
     return HCQ_OK;
@@ -13322,9 +13196,7 @@ static uint32_t hcqi_inputs_clash(const hcqi_plan *plan, const hcqi_touch *now,
             const hcqi_touch *a = &now[n], *b = &then[k];
             int same = n == k && a->first == b->first;
             *other = k;
-            if (!same && a->base == b->base && a->first < b->end && b->first < a->end) {
-                return n;
-            }
+            if (!same && a->base == b->base && a->first < b->end && b->first < a->end) { return n; }
         }
     }
     return HCQI_NONE;
@@ -13341,33 +13213,16 @@ static hcq_result hcqi_graph_alias(hcq_queue *q, const hcqi_touch *inputs) {
         return HCQ_OK;
     }
     uint32_t one = hcqi_inputs_clash(plan, inputs, inputs, &other);
-    if (one != HCQI_NONE) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
-                           "values: numbers %u and %u overlap and one is written", one, other);
-    }
+    HCQI_REFUSE_UNLESS(q->dev, one == HCQI_NONE, HCQ_ERROR_ALIAS,
+                       "values: numbers %u and %u overlap and one is written", one, other);
     HCQI_NUMBERS(n, &plan->inputs) {
         const hcqi_base *b = &plan->bases[inputs[n].base];
         uint32_t at = hcqi_range_at(b, inputs[n].first);
         for (; at < b->count && b->ranges[at].first < inputs[n].end; at++) {
-            if (!hcqi_set_has(&plan->written, n) && b->ranges[at].writer == HCQI_NONE) { continue; }
-            return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
+            int reads = !hcqi_set_has(&plan->written, n) && b->ranges[at].writer == HCQI_NONE;
+            HCQI_REFUSE_UNLESS(q->dev, reads, HCQ_ERROR_ALIAS,
                                "values: number %u overlaps another buffer of the graph", n);
         }
-    }
-    return HCQ_OK;
-}
-
-static hcq_result hcqi_graph_empties(hcq_queue *q) {
-    hcqi_graph *g = q->graph;
-    for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
-        hcqi_input *e = &g->empties[i];
-        hcq_buffer buffer;
-        if (e->a != NULL) { continue; }
-        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, 0, 0, &buffer);
-        if (r != HCQ_OK) { return r; }
-        e->a = hcqi_buffer_find(&buffer, &r);
-        e->a->names++;
-        g->empties_missing--;
     }
     return HCQ_OK;
 }
@@ -13382,17 +13237,6 @@ static hcq_result hcqi_graph_versions(hcq_queue *q) {
     }
     hcqi_graph_unpin(plan);
     return r;
-}
-
-/* Everything that may be wrong with a launch and costs nothing to undo. */
-static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_making *w) {
-    HCQI_PASS(hcqi_plan_make(q));
-    HCQI_PASS(hcqi_graph_inputs(q, sub, w->inputs));
-    HCQI_PASS(hcqi_graph_alias(q, w->inputs));
-    HCQI_PASS(hcqi_values_take(q, q->dev, sub, w->values));
-    if (q->graph->empties_missing == 0) { return HCQ_OK; }
-    HCQI_PASS(hcqi_graph_empties(q));
-    return q->bound != NULL ? hcqi_graph_versions(q) : HCQ_OK;
 }
 
 /* ---- launches ---- */
@@ -13625,15 +13469,16 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
     hcq_queue *q = s->sub->queues[0];
     hcqi_graph *g = q->graph;
     HCQI_PASS(hcqi_queue_ready(q, s->dev));
-    if (q->dev != s->dev) {
-        return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
-                           q->label);
-    }
+    HCQI_REFUSE_UNLESS(s->dev, q->dev == s->dev, HCQ_ERROR_FOREIGN,
+                       "queue '%s': is a graph of another device", q->label);
     if (g->making == NULL) {
         g->making = HCQI_CAST(hcqi_making *, hcqi_new(&q->dev->hooks, sizeof(hcqi_making)));
     }
     if (g->making == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    HCQI_PASS(hcqi_graph_prepare(q, s->sub, g->making));
+    HCQI_PASS(hcqi_plan_make(q));      /* what may be wrong and costs nothing to undo */
+    HCQI_PASS(hcqi_graph_inputs(q, s->sub, g->making->inputs));
+    HCQI_PASS(hcqi_graph_alias(q, g->making->inputs));
+    HCQI_PASS(hcqi_values_take(q, q->dev, s->sub, g->making->values));
     return s->sub->flags & HCQ_STEP ? hcqi_step_run(q, s) : hcqi_graph_launch(q, s, g->making);
 }
 
@@ -13642,29 +13487,20 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
 static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     hcqi_graph *g = q->graph; /* so many launches that more are seldom in flight at once: */
     uint32_t count = 4 * q->dev->desc.slots < 16 ? 16 : 4 * q->dev->desc.slots;
-    if (q->dev != dev) {
-        return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
-                           q->label);
-    }
+    HCQI_REFUSE_UNLESS(dev, q->dev == dev, HCQ_ERROR_FOREIGN,
+                       "queue '%s': is a graph of another device", q->label);
     HCQI_PASS(hcqi_plan_make(q));
     while (g->launch_count < count) { HCQI_PASS(hcqi_launch_new(q)); }
     for (hcqi_launch *m = g->idle; m != NULL; m = m->earlier) { HCQI_PASS(hcqi_launch_room(m)); }
-    /* With empties the first run makes versions, when they have addresses. */
-    return g->empties_missing == 0 ? hcqi_graph_versions(q) : HCQ_OK;
+    return hcqi_graph_versions(q);
 }
 
 static void hcqi_graph_clear(hcq_queue *q) {
     hcqi_graph *g = q->graph;
-    for (uint32_t i = 0; i < g->empty_count; i++) {
-        hcqi_allocation *a = g->empties[i].a;
-        if (a == NULL) { continue; }
-        if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
-        hcqi_allocation_unname(a);
-    }
+    for (uint32_t i = 0; i < g->empty_count; i++) { hcqi_allocation_free_late(g->empties[i].a); }
     for (uint32_t i = 0; i < g->bridge_capacity; i++) { hcqi_bridge_drop(&g->bridges[i]); }
     g->order_count = 0;
     g->empty_count = 0;
-    g->empties_missing = 0;
     memset(g->inputs, 0, g->input_end * sizeof *g->inputs);
     g->input_end = 0;
     g->named_frees = 0;
@@ -13702,9 +13538,7 @@ static const hcqi_graph_calls hcqi_graph_core = { hcqi_graph_run, hcqi_graph_bin
 HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
     if (graph != NULL) { *graph = NULL; }
     HCQI_PASS(hcqi_device_enter(device));
-    if (graph == NULL) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "graph: is NULL");
-    }
+    HCQI_LEAVE_UNLESS(device, graph != NULL, HCQ_ERROR_INVALID, "graph: is NULL");
     hcqi_graph *g = HCQI_CAST(hcqi_graph *, hcqi_new(&device->hooks, sizeof *g));
     if (g == NULL || hcqi_queue_new(device, HCQ_GRAPH, graph) != HCQ_OK) {
         hcqi_delete(&device->hooks, g, sizeof *g);
@@ -13750,7 +13584,6 @@ typedef struct hcqi_schedule {
     hcqi_item *items;
     uint32_t item_count;
     uint32_t *run;                     /* items by their order */
-    uint32_t *places;                  /* item of each call */
     hcqi_list *lists;
     uint32_t list_count;
 } hcqi_schedule;
@@ -13800,7 +13633,7 @@ static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t fro
 static hcq_result hcqi_schedule_call(hcqi_schedule *sched, uint32_t call) {
     const hcq_queue *q = sched->queue;
     const hcqi_plan *plan = &q->graph->plan;
-    const hcqi_call *c = &plan->calls[call];
+    hcqi_call *c = &plan->calls[call];
     uint32_t i = c->command;
     const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: target, source */
     uint32_t outputs = 0, away = 0;
@@ -13809,17 +13642,11 @@ static hcq_result hcqi_schedule_call(hcqi_schedule *sched, uint32_t call) {
         outputs += (touches[k].access & HCQI_WRITE) != 0;
         away += touches[k].dev != c->dev;
     }
-    if (q->packets[i].kind == HCQ_COMMAND_EXEC && away != 0) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u is a kernel over several devices, which "
-                           "HCQ_STEP and print do not do",
-                           q->label, i);
-    }
-    if (copy && outputs != 1) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u is a copy with %u outputs", q->label, i,
-                           outputs);
-    }
+    HCQI_REFUSE_UNLESS(q->dev, q->packets[i].kind != HCQ_COMMAND_EXEC || away == 0,
+                       HCQ_ERROR_INVALID, "queue '%s': command %u is a kernel over several "
+                       "devices, which HCQ_STEP and print do not do", q->label, i);
+    HCQI_REFUSE_UNLESS(q->dev, !copy || outputs == 1, HCQ_ERROR_INVALID,
+                       "queue '%s': command %u is a copy with %u outputs", q->label, i, outputs);
     uint32_t list = hcqi_schedule_list(sched, copy ? touches[0].dev : c->dev,
                                        copy && (sched->flags & HCQ_COPY_LISTS) != 0);
     if (copy) {
@@ -13827,11 +13654,11 @@ static hcq_result hcqi_schedule_call(hcqi_schedule *sched, uint32_t call) {
         hcqi_schedule_wait(sched, list, from, HCQI_NONE);
     }
     for (uint32_t k = 0; k < c->edge_count; k++) {
-        uint32_t before = sched->places[plan->edges[c->edge_first + k]];
+        uint32_t before = plan->calls[plan->edges[c->edge_first + k]].mark;
         hcqi_schedule_wait(sched, list, sched->items[before].list, before);
     }
-    sched->places[call] = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
-    sched->items[sched->places[call]].call = call;
+    c->mark = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
+    sched->items[c->mark].call = call;
     return HCQ_OK;
 }
 
@@ -13887,12 +13714,9 @@ static hcq_result hcqi_schedule_build(hcqi_schedule *sched, hcq_queue *q, uint32
     sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
     sched->items = HCQI_TAKE(&sched->arena, hcqi_item, items);
     sched->run = HCQI_TAKE(&sched->arena, uint32_t, items);
-    sched->places = HCQI_TAKE(&sched->arena, uint32_t, plan->call_count);
     uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
-    if (sched->lists == NULL || sched->items == NULL || sched->run == NULL ||
-        sched->places == NULL || done == NULL) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    int room = sched->lists != NULL && sched->items != NULL && sched->run != NULL && done != NULL;
+    if (!room) { return HCQ_ERROR_OUT_OF_MEMORY; }
     for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
     for (uint32_t i = 0; i < plan->call_count; i++) { HCQI_PASS(hcqi_schedule_call(sched, i)); }
     hcqi_schedule_order(sched, NULL);
@@ -14026,86 +13850,42 @@ HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size
 }
 
 /* ---- stepping ---- */
-/* HCQ_STEP: a submission of one command for each item, a native wait for each
-   SYNC. Slow, for looking at what a schedule does. */
+/* HCQ_STEP: a launch for each call, of the plan cut down to it, a native wait for each SYNC.
+   Slow, for looking at what a schedule does. */
 
-/* Makes `step`, which is new, one call, with this launch's buffers and variables. */
-static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, const hcqi_call *c,
-                                   const hcq_submission *sub) {
-    uint32_t i = c->command;
+/* Runs a call, and waits until it is over: what it had to follow is. No lock. */
+static hcq_result hcqi_step_call(hcq_queue *q, uint32_t call, const hcq_submission *launch) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcqi_call *c = &plan->calls[call];
+    hcqi_slice *slice = &plan->slices[0];
+    hcq_submission sub = *launch;
+    hcqi_submit s;
+    sub.wait_count = sub.signal_count = sub.flags = 0;
     hcqi_enter();
-    memcpy(step->label, q->label, sizeof q->label);
-    int room = HCQI_GROW(&step->dev->hooks, step->metas, step->meta_capacity, q->count) &&
-               HCQI_GROW(&step->dev->hooks, step->patches, step->patch_capacity, q->patch_count);
+    hcqi_submit_init(&s, q->dev, &sub);
+    memset(&slice->inputs, 0, sizeof slice->inputs);
+    slice->dev = c->dev;
+    slice->lane = c->lane;
+    slice->calls[0] = call;
+    slice->count = 1;
+    c->slice = 0;
+    c->place = 1;
+    c->wait_count = c->signals = c->overlap = c->patches = 0;
+    plan->slice_count = 1;
+    plan->patch_count = 0;
+    hcqi_plan_patches(q);
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        plan->devices[d].users = plan->devices[d].dev != c->dev;
+    }
+    plan->generation = ++q->generation; /* no version is of this plan yet */
+    hcq_result r = hcqi_graph_launch(q, &s, q->graph->making);
+    hcq_point done = hcq_at(hcqi_signal_handle(q->dev->exact), s.number);
+    c->slice = HCQI_NONE;
     hcqi_leave();
-    int32_t out = room ? hcqi_record_copied(step, q, i) : (int32_t)HCQ_ERROR_OUT_OF_MEMORY;
-    if (out < 0) { return (hcq_result)out; }
-    hcqi_enter();
-    step->packets[0].index = i; /* for messages and profiles; there is room in metas */
-    step->metas[i] = step->metas[0];
-    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
-        hcqi_operand op;
-        uint64_t address = hcqi_name_address(step, 0, k);
-        uint32_t n = hcqi_placeholder_number(address);
-        if (c->half == k + 1) {
-            hcqi_allocation *a = hcqi_call_bridge(q, c);
-            memcpy(hcqi_name_bytes(step, 0, k), &a->memory.address, sizeof address);
-            hcqi_name_set(step, k, a);
-            continue;
-        }
-        if (!hcqi_is_placeholder(address)) { continue; }
-        if (n >= HCQ_MAX_VALUES) {
-            op.a = q->graph->empties[n - HCQ_MAX_VALUES].a;
-            op.address = op.a->memory.address;
-        } else if (hcqi_value_find(q, q->graph->inputs[n].dev, sub, n, &op) != HCQ_OK) {
-            return hcqi_leave_with(HCQ_ERROR_CLOSED);
-        }
-        address = op.address + hcqi_placeholder_offset(address);
-        memcpy(hcqi_name_bytes(step, 0, k), &address, sizeof address);
-        hcqi_name_set(step, k, op.a);
-    }
-    for (uint32_t k = 0; k < q->patch_count; k++) {
-        hcqi_patch patch = q->patches[k];
-        if (patch.command != i) { continue; }
-        patch.command = 0;
-        hcqi_patch_add(step, patch, q->keys[patch.value]);
-    }
-    hcqi_leave();
-    return HCQ_OK;
-}
-
-/* Runs one command; what may fail at run time is waited for. No lock. */
-static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const hcqi_list *list,
-                                 const hcq_submission *launch) {
-    hcq_point point;
-    hcq_queue *step;
-    uint32_t i = c->command, kind = q->packets[i].kind;
-    int reads = kind == HCQ_COMMAND_EXEC && q->packets[i].u.exec.grid_at != 0;
-    hcq_device *dev = c->dev;
-    if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
-    hcqi_allocation *a = hcqi_call_bridge(q, c);
-    if (a != NULL && a->twin != NULL) { hcqi_bridge_cross(a); } /* what is before was waited for */
-    hcq_result r = hcq_queue_create(dev, list->copies ? HCQ_COPY : HCQ_COMPUTE, &step);
-    if (r == HCQ_OK) { r = hcqi_step_record(step, q, c, launch); }
-    if (r == HCQ_OK) {
-        r = hcq_queue_submit_with(step, dev, launch->values, launch->value_count, &point);
-    }
-    hcq_queue_destroy(step);           /* once it ran */
-    int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM || reads;
-    if (r == HCQ_OK && (fails || dev != list->dev)) { /* the list's SYNC is of another device */
-        r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
-    }
+    if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, q->dev->desc.timeout_ns); }
     if (r != HCQ_OK) {
-        hcqi_refuse_alone(q->dev, r, "queue '%s': the step of command %u failed", q->label, i);
-    }
-    return r;
-}
-
-static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
-    hcq_result r = HCQ_OK;
-    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
-        hcq_device *dev = plan->devices[d].dev;
-        r = hcqi_synchronize(dev, dev->desc.timeout_ns, 0);
+        hcqi_refuse_alone(q->dev, r, "queue '%s': the step of command %u failed", q->label,
+                          c->command);
     }
     return r;
 }
@@ -14113,23 +13893,26 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
 /* All items in their order, without the lock; the submission behind them raises the
    signals and is the launch's point. */
 static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
-    const hcq_queue *q = sched->queue;
+    hcq_queue *q = sched->queue;
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = hcqi_step_sync(plan);
-    for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
-        const hcqi_item *item = &sched->items[sched->run[n]];
-        const hcqi_list *l = &sched->lists[item->list];
-        if (item->kind == HCQI_ITEM_SYNC) {
-            r = hcq_device_synchronize(l->dev, l->dev->desc.timeout_ns);
-        } else if (item->kind == HCQI_ITEM_CALL) {
-            r = hcqi_step_call(q, &plan->calls[item->call], l, s->sub);
-        }
-    }
-    hcq_result over = hcqi_step_sync(plan);
     hcq_submission end = *s->sub;
     hcq_point done = { { 0 }, 0 };
+    hcq_result r = HCQ_OK;
+    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
+        r = hcqi_synchronize(plan->devices[d].dev, plan->devices[d].dev->desc.timeout_ns, 0);
+    }
+    for (uint32_t i = 0; i < plan->call_count; i++) { plan->calls[i].slice = HCQI_NONE; }
+    for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
+        const hcqi_item *item = &sched->items[sched->run[n]];
+        hcq_device *dev = sched->lists[item->list].dev;
+        if (item->kind == HCQI_ITEM_SYNC) {
+            r = hcq_device_synchronize(dev, dev->desc.timeout_ns);
+        } else if (item->kind == HCQI_ITEM_CALL &&
+                   q->packets[plan->calls[item->call].command].kind != HCQ_COMMAND_EMPTY) {
+            r = hcqi_step_call(q, item->call, s->sub);
+        }
+    }
     end.queue_count = end.wait_count = end.flags = 0;
-    if (r == HCQ_OK) { r = over; }
     if (r == HCQ_OK) { r = hcq_submit(s->dev, &end, 1, &done); }
     s->number = done.value;
     return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns) : r;
@@ -14138,7 +13921,7 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
 /* A launch with HCQ_STEP; gives up the lock meanwhile. */
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
-    const hcqi_plan *plan = &q->graph->plan;
+    hcqi_plan *plan = hcqi_plan_of(q);
     hcqi_schedule sched;
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcq_result r = hcqi_schedule_build(&sched, q, sub->flags);
@@ -14153,6 +13936,8 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
         hcqi_enter();
         if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
         hcqi_graph_unpin(plan);
+        plan->generation = 0;          /* it is not whole, and versions are not of it */
+        q->generation++;
     }
     hcqi_arena_delete(&sched.arena);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
@@ -14251,9 +14036,7 @@ static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, const hcqi_span 
                hcqi_name_text(queue, e->queue, HCQI_JSON));
     hcqi_print(t, "\"submission\":%llu,\"command\":%u,\"kind\":\"%s\",\"bytes\":%llu",
                (unsigned long long)e->submission, e->command, kind, (unsigned long long)e->bytes);
-    if (e->bytes != 0 && ns != 0) {
-        hcqi_print(t, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns));
-    }
+    if (e->bytes != 0 && ns != 0) { hcqi_print(t, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns)); }
     hcqi_print(t, "}}");
 }
 
@@ -14846,12 +14629,10 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     hcqi_profile *p = NULL;
     hcq_clock clock;
     HCQI_PASS(hcqi_device_enter(device));
-    if (device->backend->clock == NULL || device->caps.host_times) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
-    }
-    if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
-    }
+    HCQI_LEAVE_UNLESS(device, device->backend->clock != NULL && !device->caps.host_times,
+                      HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
+    HCQI_LEAVE_UNLESS(device, events <= (uint32_t)1 << 28 && names <= (uint32_t)1 << 24,
+                      HCQ_ERROR_INVALID, "desc: events or names: too many");
     hcqi_apart_begin(device);
     hcq_result r = hcq_device_clock(device, &clock);
     if (r == HCQ_OK) { p = hcqi_profile_new(&device->hooks, events, names); }
@@ -14913,9 +14694,8 @@ static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *c
 HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
                                        uint32_t capacity, uint32_t *count, uint64_t *lost) {
     HCQI_PASS(hcqi_device_ask(device, count, "count"));
-    if (events == NULL && capacity != 0) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "events: is NULL");
-    }
+    HCQI_LEAVE_UNLESS(device, events != NULL || capacity == 0, HCQ_ERROR_INVALID,
+                      "events: is NULL");
     hcqi_reap_device(device);
     const hcqi_profile *p = device->profile;
     uint64_t first = p == NULL ? 0 : hcqi_profile_oldest(p, p->added);
@@ -15050,13 +14830,14 @@ static void hcqi_report_free(hcqi_report *r) {
     for (uint32_t i = 0; i < r->device_count; i++) { hcqi_unpin(r->devices[i]); }
 }
 
-/* Keeps a device open, with a fresh reading of the clocks. */
-static hcq_result hcqi_report_pin(hcq_device *dev) {
+/* Keeps device number `i` open, with a fresh reading of the clocks. */
+static hcq_result hcqi_report_pin(hcq_device *const *devices, uint32_t i) {
+    hcq_device *dev = devices[i], *log = i == 0 ? NULL : devices[0];
+    hcq_result why = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
     hcq_clock clock;
     hcqi_enter();
-    if (!hcqi_device_open(dev)) {
-        return hcqi_leave_with(dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED);
-    }
+    HCQI_LEAVE_UNLESS(log, hcqi_device_open(dev), why, "devices: number %u %s", i,
+                      dev == NULL ? "is NULL" : "was closed");
     hcqi_reap_device(dev);             /* events of what is over */
     int profiled = dev->profile != NULL;
     hcqi_apart_begin(dev);
@@ -15064,7 +14845,8 @@ static hcq_result hcqi_report_pin(hcq_device *dev) {
     hcqi_enter();
     if (r == HCQ_OK && profiled) { dev->profile->clock = clock; }
     if (r != HCQ_OK) { hcqi_unpin(dev); }
-    return hcqi_leave_with(r);
+    HCQI_LEAVE_UNLESS(dev, r == HCQ_OK, r, "devices: number %u: %s", i, hcq_result_text(r));
+    return hcqi_leave_with(HCQ_OK);
 }
 
 /* Checks, brings the clocks up to date, copies. What it made must be freed. */
@@ -15076,11 +14858,7 @@ static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devic
     }
     report->devices = devices;
     for (uint32_t i = 0; i < count; i++, report->device_count++) {
-        hcq_result r = hcqi_report_pin(devices[i]);
-        if (r != HCQ_OK) {
-            return hcqi_refuse_alone(i == 0 ? NULL : devices[0], r, "devices: number %u %s", i,
-                                     devices[i] == NULL ? "is NULL" : hcq_result_text(r));
-        }
+        HCQI_PASS(hcqi_report_pin(devices, i));
     }
     if ((int)format < 0 || format > HCQ_PROFILE_SUMMARY) {
         return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d is no HCQ_PROFILE_*",

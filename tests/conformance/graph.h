@@ -263,7 +263,7 @@ static void imports_of_one_memory(TEST_ARGS) {
     CHECK_OK(hcq_free(z));
 }
 
-/* Allocated by the first run, kept from launch to launch, freed by reset and by
+/* Allocated when it is planned, kept from launch to launch, freed by reset and by
    destroying the graph. */
 static void empty_is_kept(TEST_ARGS) {
     for (int way = 0; way < 4; way++) { /* on either device, bound or not */
@@ -279,6 +279,7 @@ static void empty_is_kept(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_copy(g, out, hcq_view(e, 404, 8), 8), 2);
         CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), bytes);
         CHECK_OK(way / 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+        CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), bytes + (way / 2 ? 80000 : 0));
         for (uint32_t i = 1; i <= 4; i++) {
             LAUNCH(g);
             CHECK(words[0] == 3 * i && words[1] == 0); /* copyout would allocate */
