@@ -5468,7 +5468,10 @@ static void hcqi_bells_take(hcqi_bells *bells) {
     bells->dirty = hcqi_core.dirty;
     bells->kicks = hcqi_core.kicks;
     bells->asleep_count = 0;
-    HCQI_BITS(slot, bells->dirty | bells->kicks) { hcqi_core.devices[slot]->pins++; }
+    uint64_t devices = bells->dirty | bells->kicks;
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) { /* usually one: no HCQI_BITS */
+        if (devices & 1) { hcqi_core.devices[slot]->pins++; }
+    }
     hcqi_core.dirty = 0;
     hcqi_core.kicks = 0;
     while (hcqi_core.awake != NULL && bells->asleep_count < 16) {
@@ -5479,7 +5482,9 @@ static void hcqi_bells_take(hcqi_bells *bells) {
 
 /* The threads may be awake already, and their words gone: only the address counts. */
 static void hcqi_bells_ring(const hcqi_bells *bells) {
-    HCQI_BITS(slot, bells->dirty | bells->kicks) {
+    uint64_t devices = bells->dirty | bells->kicks;
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        if ((devices & 1) == 0) { continue; }
         hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
         if (bells->dirty >> slot & 1) { hcqi_device_ring(dev); }
         if (bells->kicks >> slot & 1) { hcqi_service_ring(dev); }
