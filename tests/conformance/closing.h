@@ -169,11 +169,12 @@ static void close_with_failures_above_others(TEST_ARGS) {
 
 /* Who is notified of what a device has, or still would do, is told before hcq_close
    returns, by call and by handle, and only once; what was handed over is finished.
-   Another device's work, which would raise its signal, is held or runs. */
+   Another device's work, which would raise its signal, is held or runs, where that does
+   not hold up all others. */
 static void notices_end_with_their_device(TEST_ARGS) {
     enum { POINTS = 7 };
     static notice n[POINTS];
-    for (int runs = 0; runs < 2; runs++) {
+    for (int runs = 0; runs < 2 - (int)T.variant->one_fifo; runs++) {
         hcq_device *device = test_open(0, NULL);
         hcq_signal mine = make_signal(device, 0);
         hcq_point gate = make_gate(T.dev), raise = hcq_at(mine, 1), theirs, held, over;
