@@ -5255,12 +5255,9 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 
 /* 1 = there is more of it. */
 static int hcqi_job_advance_past(hcq_job *job) {
-    if (++job->segment == hcqi_job_segments(job)) {
-        hcqi_job_finish(job);
-        return 0;
-    }
-    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
-    return 1;
+    if (++job->segment < hcqi_job_segments(job)) { return 1; }
+    hcqi_job_finish(job);
+    return 0;
 }
 
 /* The end of an overlapping launch: what it waits for is over, so it needs no
@@ -5332,6 +5329,7 @@ static int hcqi_job_step(hcq_job *job) {
     r.points.count = 0;
     r.past_count = 0;
     r.reason = NULL;
+    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
     int waits = job->at != NULL && job->at->segment == job->segment;
     if (result == HCQ_OK && waits) { result = hcqi_job_look(&r); }
     if (result == HCQ_NOT_READY) { return 0; }
@@ -8229,12 +8227,13 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
 
 /* ---- a version for what was held ---- */
 
-/* A version for values that were kept: chosen, or made. HCQ_NOT_READY: one that is in use will
-   do. What was recorded then may be recorded no more: only versions of that state know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, hcqi_choice *c) {
+/* A version for values that were kept: chosen, or made if their shape is `now`. HCQ_NOT_READY:
+   one that is in use will do. What was recorded then may be recorded no more: only versions
+   of that state know it. */
+static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int now,
+                                    hcqi_choice *c) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
-    int now = hcqi_version_is_now(shape);
     hcqi_version_choose(q, dev, shape->slice, shape, values, c);
     c->moves |= shape->uses > shape->stuck;
     if (!c->current && shape->uses == 0) { c->version = shape; }
@@ -8264,7 +8263,7 @@ static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     hcqi_choice c;
     int now = hcqi_version_is_now(shape);
-    hcq_result r = hcqi_version_find(shape, job->values, &c);
+    hcq_result r = hcqi_version_find(shape, job->values, now, &c);
     int built = r != HCQ_OK || !now || hcqi_version_is_built(c.version);
     if (r == HCQ_OK && built) {
         r = now ? hcqi_version_catch_up(c.version, job->values)
