@@ -8152,7 +8152,7 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
 
 /* Does it say what the recording says now? An update, or a profile that begins or ends,
    makes the next state of it, and only of that one versions can be made. */
-static int hcqi_version_is_now(const hcqi_version *v) {
+static HCQI_HOT int hcqi_version_is_now(const hcqi_version *v) {
     return hcqi_version_is_built(v) && v->applied == v->queue->updates;
 }
 
@@ -8173,7 +8173,7 @@ typedef struct hcqi_choice {
     hcqi_version *busy;                /* ... wait until this one is done */
     hcqi_version *shape;               /* of the state asked for, in use or not */
     int moves;                         /* some user of one that would do gets on */
-    int full;                          /* there are as many as should be for this device */
+    int full;                          /* none to use, and as many as the device should have */
 } hcqi_choice;
 
 /* Does the version take one of a bound queue's slots? Those of an earlier
@@ -8193,7 +8193,6 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     uint64_t applied = now ? q->updates : shape->applied;
     int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
     int own = profiled || hcqi_queue_is_read(q, dev);
-    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
     uint32_t count = 0;
     hcqi_clear(c, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
@@ -8222,6 +8221,8 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
             c->moves |= v->uses > v->stuck;
         }
     }
+    if (c->version != NULL) { return; }
+    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
     c->full = count >= (bound ? 1u : 8u) * dev->desc.slots;
 }
 
