@@ -10846,6 +10846,7 @@ static hcq_result hcqi_transfers_check(hcq_device *dev, const hcq_transfer_comma
         const char *bad = (uint32_t)c->kind > HCQ_TRANSFER_UPDATE ? "kind: is unknown"
                         : !sized || *sum > SIZE_MAX / 2 ? "size: is 0 or too large"
                         : c->kind != HCQ_TRANSFER_UPDATE ? NULL
+                        : c->dst.size == 0 ? "dst: is zero"
                         : c->size > c->dst.size ? "size: is above that of dst"
                         : c->data == NULL ? "data: is NULL" : NULL;
         if (bad == NULL) { continue; }
