@@ -2255,7 +2255,6 @@ typedef struct hcqi_launch hcqi_launch;
 typedef struct hcqi_graph hcqi_graph;
 typedef struct hcqi_profile hcqi_profile;
 struct hcqi_submit;
-struct hcqi_resolve;
 
 /* Objects of one size in aligned chunks; chunks above `keep` go back when they
    are empty. */
@@ -2503,7 +2502,7 @@ struct hcqi_version {
     hcq_device *dev;
     uint64_t generation;               /* of the recording it was made from */
     uint64_t applied;                  /* updates up to this one */
-    uint64_t named_frees;              /* hcqi_core.named_frees when last checked */
+    uint64_t named_frees;              /* hcqi_core.named_frees when all it names lived */
     uint32_t uses, held;               /* pending submissions; not wholly handed over */
     uint32_t stuck;                    /* of those: hcq_job.stuck */
     uint32_t shapes;                   /* held ones with values of their own: as it is, it
@@ -2535,6 +2534,7 @@ struct hcqi_version {
     uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
+    int single;                        /* these, or grids that are read, are of one run */
     int plain;                         /* of a queue that takes no values, and neither waits
                                           nor raises */
 };
@@ -2666,7 +2666,7 @@ typedef struct hcqi_slice {
     hcq_device *dev;
     uint32_t lane;                     /* in dev->lanes */
     uint32_t *calls;
-    uint32_t count;
+    uint32_t count, syncs;             /* what lies between them, at most */
     uint32_t patch_first, patch_count; /* hcqi_plan.patches */
     hcqi_set inputs;
 } hcqi_slice;
@@ -2715,7 +2715,6 @@ typedef struct hcqi_graph_calls {
     void (*destroy)(hcq_queue *q);
     int (*waits)(const struct hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
     void (*release)(hcqi_launch *launch);
-    uint32_t *(*edges)(const hcqi_version *v, size_t *bytes);
 } hcqi_graph_calls;
 
 struct hcqi_graph {
@@ -2777,11 +2776,9 @@ struct hcq_queue {
     uint32_t stated_count, stated_capacity;
     hcqi_patch *patches;               /* variables */
     uint32_t patch_count, patch_capacity;
-    hcq_result (*take)(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
-                       uint64_t *values); /* hcqi_values_take; NULL: no variables, ever */
     uint32_t value_count;
     uint16_t keys[HCQI_VALUE_WORDS];   /* of each value from 1 on: number * 2 + is it a buffer? */
-    int reads;                         /* grids from buffers, ever */
+    uint32_t stamps, reads;            /* timestamps, grids from buffers */
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count */
     uint32_t newest;                   /* updated last, + 1; the others by hcqi_meta.older */
@@ -2794,7 +2791,6 @@ struct hcq_queue {
     uint32_t pending;                  /* submissions */
     int destroyed;
     int carries;                       /* for a job: that keeps what it names */
-    hcq_result (*carry)(hcq_job *job, const hcq_packet *p); /* hcqi_carry; NULL: no copies */
 };
 
 typedef struct hcqi_code {
@@ -2875,8 +2871,7 @@ typedef struct hcqi_event {
 typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
 
 struct hcqi_profile {
-    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
-    void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
+    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start */
     size_t size;                       /* with what the pointers point to */
     int on;
     hcqi_event *events;                /* rings */
@@ -3692,13 +3687,6 @@ static void *hcqi_new(const hcq_memory_hooks *hooks, size_t size) {
 
 static void hcqi_delete(const hcq_memory_hooks *hooks, void *ptr, size_t size) {
     if (ptr != NULL) { hooks->free_fn(hooks->user, ptr, size); }
-}
-
-/* What is small and cleared often: what compilers make of a size that they know, `rep stos`,
-   costs more than the call. */
-static void hcqi_clear(void *ptr, size_t size) {
-    volatile size_t bytes = size;
-    memset(ptr, 0, bytes);
 }
 
 /* Makes room for `need` items, doubling; contents stay, the rest is zero.
@@ -5255,9 +5243,32 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 
 /* 1 = there is more of it. */
 static int hcqi_job_advance_past(hcq_job *job) {
-    if (++job->segment < hcqi_job_segments(job)) { return 1; }
-    hcqi_job_finish(job);
-    return 0;
+    if (++job->segment == hcqi_job_segments(job)) {
+        hcqi_job_finish(job);
+        return 0;
+    }
+    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
+    return 1;
+}
+
+static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
+    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
+    f->from = from;
+    f->to = to;
+}
+
+/* Notes what the work just handed over waits for, or waited for. Launches of
+   graphs know it from their plan. */
+static void hcqi_profile_waits(const hcqi_resolve *r) {
+    const hcqi_lane *lane = r->job->lane;
+    hcqi_profile *p = lane->dev->profile;
+    hcqi_site here = hcqi_lane_site(lane, lane->epoch);
+    if (r->job->number < p->first) { return; }
+    for (uint32_t i = 0; i < r->points.count; i++) {
+        hcqi_site from = hcqi_lane_site(r->points.lane[i], r->points.epoch[i]);
+        if (from.place != here.place) { hcqi_profile_flow(p, from, here); }
+    }
+    for (uint32_t i = 0; i < r->past_count; i++) { hcqi_profile_flow(p, r->past[i], here); }
 }
 
 /* The end of an overlapping launch: what it waits for is over, so it needs no
@@ -5315,7 +5326,7 @@ static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
         hcqi_job_refused(job, result, "submit");
         return 0;
     }
-    if (job->launch == NULL && hcqi_profile_on(dev)) { dev->profile->waits(r); }
+    if (job->launch == NULL && hcqi_profile_on(dev)) { hcqi_profile_waits(r); }
     return hcqi_job_advance_past(job);
 }
 
@@ -5329,7 +5340,6 @@ static int hcqi_job_step(hcq_job *job) {
     r.points.count = 0;
     r.past_count = 0;
     r.reason = NULL;
-    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
     int waits = job->at != NULL && job->at->segment == job->segment;
     if (result == HCQ_OK && waits) { result = hcqi_job_look(&r); }
     if (result == HCQ_NOT_READY) { return 0; }
@@ -5487,6 +5497,11 @@ static void hcqi_leave_briefly(void) {
     hcqi_bells_ring(&bells);
     hcqi_enter();
     hcqi_reap_all();
+}
+
+/* Step `i` of a loop that may be long: others get the lock now and then. */
+static void hcqi_breathe(uint32_t i) {
+    if (i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
 }
 
 /* Ends every locked section: hands over what became ready, lets go of the
@@ -5702,14 +5717,16 @@ static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     return r;
 }
 
+static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p);
+
 static void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     const hcq_packet *p = &job->version->packets[seg->first];
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
     int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
-    hcq_result r = carries ? job->version->queue->carry(job, p)
-                 : reads ? hcqi_service_grid(job->version, p) : hcqi_service_host(dev, p);
+    hcq_result r = carries ? hcqi_carry(job, p) : reads ? hcqi_service_grid(job->version, p)
+                                                    : hcqi_service_host(dev, p);
     job->state = HCQI_JOB_HELD;
     if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
         job->state = HCQI_JOB_DUE;
@@ -6191,10 +6208,9 @@ static int hcqi_packet_is_timed(const hcq_packet *p) {
            (p->flags & (HCQI_FAR | HCQI_SILENT)) == 0;
 }
 
-/* Does the service thread of the device read grids for the queue's versions, which then are
-   of one run? */
+/* Does the service thread of the device read grids for the queue's versions? */
 static int hcqi_queue_is_read(const hcq_queue *q, const hcq_device *dev) {
-    return q->reads && !dev->caps.indirect;
+    return q->reads != 0 && !dev->caps.indirect;
 }
 
 static int hcqi_packet_is_read(const hcq_packet *p, const hcq_device *dev) {
@@ -6304,6 +6320,7 @@ static int32_t hcqi_record_sync(hcq_queue *q, hcq_command_kind kind, hcq_point p
     HCQI_CHECK(q, index, point.signal.id != 0, HCQ_ERROR_INVALID, "signal: is zero");
     HCQI_CHECK(q, index, s != NULL, HCQ_ERROR_CLOSED, "signal: was destroyed");
     HCQI_PASS(hcqi_sync_set(q, p, s, point.value));
+    q->stamps += kind == HCQ_COMMAND_TIMESTAMP;
     return hcqi_record_end(q);
 }
 
@@ -6564,7 +6581,7 @@ static hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *program, const
                "2^31", most[0], most[1], most[2]);
     q->names[m->name_first + m->name_count++] = op.a;
     q->packets[index].u.exec.grid_at = op.address;
-    q->reads = 1;
+    q->reads++;
     most[2] |= HCQ_GRID_INDIRECT;
     return HCQ_OK;
 }
@@ -6648,8 +6665,7 @@ static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *
     return HCQ_OK;
 }
 
-/* A copy by a device that sees both ends. */
-static int32_t hcqi_record_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
     hcqi_operand to, from;
     HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_COPY, 2, 0));
     HCQI_PASS(hcqi_copy_set(queue, queue->count, &dst, &src, size, &to, &from));
@@ -6804,126 +6820,12 @@ static int hcqi_name_brought(const hcq_queue *q, uint32_t i, uint32_t k) {
     return hcqi_patch_find(q, i, hcqi_name_at(q, i, k)) != NULL;
 }
 
-/* Finds the buffer that a submission for `dev` brings as `number`. Anything but HCQ_OK: was
-   refused. */
-static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
-                                  uint32_t number, hcqi_operand *op) {
-    hcq_result why = HCQ_ERROR_INVALID;
-    const char *bad = "is missing";
-    char text[128];
-    if (number < sub->value_count && sub->values[number].buffer.device != NULL) {
-        const hcq_buffer *b = &sub->values[number].buffer;
-        op->a = hcqi_buffer_find(b, &why);
-        op->address = b->address;
-        op->reach = b->size;
-        if (op->a != NULL) { return HCQ_OK; }
-        bad = hcqi_buffer_bad(b, why);
-    } else if (number < sub->value_count) {
-        op->address = sub->values[number].number;
-        op->a = hcqi_address_find(dev, op->address, &why);
-        if (op->a != NULL) {
-            op->reach = op->a->memory.size - (op->address - op->a->memory.address);
-            return HCQ_OK;
-        }
-        bad = hcqi_address_bad(dev, op->address, text, sizeof text);
-    }
-    return hcqi_refuse(q->dev, why, "values: number %u, of queue '%s', %s", number, q->label, bad);
-}
-
-/* The same, into the place of a list as `dev` sees it. */
-static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_device *dev,
-                                 const hcq_submission *sub, uint32_t place, uint64_t *values,
-                                 hcqi_operand *op) {
-    hcq_result why;
-    HCQI_PASS(hcqi_value_find(q, owner, sub, q->keys[place] / 2, op));
-    values[place] = op->address;
-    if (op->a->dev == dev) { return HCQ_OK; }
-    values[0] |= (uint64_t)1 << op->a->dev->slot;
-    values[place] = hcqi_allocation_map(dev, op->a, op->address, &why);
-    return why == HCQ_OK ? why : hcqi_refuse(q->dev, why, "values: number %u: device '%s' cannot "
-                                             "see it", q->keys[place] / 2u, dev->label);
-}
-
-/* Does what is brought as an end of a copy meet the other end? If that is brought, too, the
-   later of the two says so. */
-static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
-                           const hcq_submission *sub, const hcqi_operand *op) {
-    uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
-    const hcqi_patch *brings = hcqi_patch_find(q, i, hcqi_name_at(q, i, name));
-    hcqi_operand other = { q->names[q->metas[i].name_first + name], NULL,
-                           hcqi_name_address(q, i, name), 0 };
-    if (brings > patch) { return 0; }
-    if (brings != NULL) { (void)hcqi_value_find(q, dev, sub, brings->number, &other); }
-    return op->a == other.a && hcqi_ranges_overlap(op->address, other.address,
-                                                   q->packets[i].u.copy.size);
-}
-
-/* A buffer for a part of a command: what is wrong with it, or NULL; or *r is not HCQ_OK. */
-static const char *hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
-                                    const hcq_submission *sub, uint64_t *values, hcq_result *r) {
-    hcqi_operand op;
-    const hcq_packet *p = &q->packets[patch->command];
-    int copy = p->kind == HCQ_COMMAND_COPY, fill = p->kind == HCQ_COMMAND_FILL;
-    *r = hcqi_value_see(q, dev, dev, sub, patch->value, values, &op);
-    if (*r != HCQ_OK || p->kind == HCQ_COMMAND_EXEC) { return NULL; }
-    if (op.reach < p->u.copy.size) { return "has fewer bytes than were recorded"; }
-    if (fill && op.address % p->value_size != 0) { return "is not a multiple of value_size"; }
-    return copy && hcqi_copy_meets(q, patch, dev, sub, &op) ? "overlaps the copy's other end"
-                                                            : NULL;
-}
-
-/* A number for a part of a command: what is wrong with it, or NULL. */
-static const char *hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
-                                    const hcq_submission *sub, uint64_t *values) {
-    const hcq_packet *p = &q->packets[patch->command];
-    if (patch->number >= sub->value_count) { return "is missing"; }
-    const hcq_value *v = &sub->values[patch->number];
-    if (v->buffer.device != NULL) { return "is a buffer where a number goes"; }
-    values[patch->value] = v->number;
-    if (p->kind == HCQ_COMMAND_EXEC && patch->at < HCQI_IN_BLOCK) {
-        return v->number <= patch->extra ? NULL : "is a grid beyond its maximum";
-    } else if (p->kind == HCQ_COMMAND_EXEC) {
-        return hcqi_placeholder_find(q, v->number) == NULL ? NULL : hcqi_hides_text;
-    } else if (patch->at != offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
-        return NULL;
-    }
-    uint64_t step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
-    int fits = v->number != 0 && v->number <= p->u.copy.size && v->number % step == 0;
-    return fits ? NULL : "is a size of 0, beyond the recorded one or no multiple of value_size";
-}
-
-/* The list of what the submission brings for a queue's commands, if that is within what
-   was promised when they were recorded. */
-static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
-                                   uint64_t *values) {
-    for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
-    for (uint32_t i = 0; i < q->patch_count; i++) {
-        const hcqi_patch *patch = &q->patches[i];
-        const char *bad = NULL;
-        hcq_result r = HCQ_OK;
-        if (q->keys[patch->value] % 2 == 0) {
-            bad = hcqi_number_take(q, patch, sub, values);
-        } else if (values[patch->value] == 0 || patch->at < HCQI_IN_BLOCK) { /* else it is known */
-            bad = hcqi_buffer_take(q, patch, dev, sub, values, &r);
-        }
-        if (bad != NULL) {
-            r = hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                            "values: number %u, %llu, of queue '%s' command %u, %s", patch->number,
-                            (unsigned long long)values[patch->value], q->label, patch->command,
-                            bad);
-        }
-        if (r != HCQ_OK) { return r; }
-    }
-    return HCQ_OK;
-}
-
 /* A part of a command is variable from now on. There is room. */
 static void hcqi_patch_add(hcq_queue *q, hcqi_patch patch, uint32_t key) {
     hcqi_meta *m = &q->metas[patch.command];
     patch.next = m->patches;
     patch.value = (uint16_t)hcqi_value_place(q, key);
     q->patches[q->patch_count++] = patch;
-    q->take = hcqi_values_take;
     m->patches = q->patch_count;
 }
 
@@ -6949,6 +6851,7 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
             return "waits or signals";
         }
         if (hcqi_command_lacks(other, i)) { return "lacks a buffer"; }
+        hcqi_breathe(i);
     }
     for (uint32_t k = 1; k <= other->value_count; k++) {
         uint32_t key = other->keys[k];
@@ -6987,8 +6890,8 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     hcqi_meta *m = &q->metas[q->count];
     *p = other->packets[i];
     p->index = q->count;
-    q->reads |= other->reads;
-    if (other->carry != NULL) { q->carry = other->carry; }
+    q->stamps += kind == HCQ_COMMAND_TIMESTAMP;
+    q->reads += kind == HCQ_COMMAND_EXEC && p->u.exec.grid_at != 0;
     if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
     if (m->arena_size != 0) {
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
@@ -7034,6 +6937,7 @@ static void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t fir
         *o = from->orders[i];
         if (o->next != 0) { o->next += orders; }
         o->of += first;
+        hcqi_breathe(i);
     }
     for (uint32_t n = 0; n < from->input_end; n++) {
         if (from->inputs[n].size != 0) { hcqi_input_set(q, n, from->inputs[n]); }
@@ -7044,29 +6948,30 @@ static void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t fir
     }
 }
 
-/* What a queue has beside its commands, which are appended; 0 = out of memory. */
+/* Takes the lock and adds what a queue has beside its commands, which are appended; 0 = out
+   of memory. */
 static int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first) {
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
     const hcqi_graph *from = other->graph;
     hcqi_graph *g = from == NULL ? NULL : q->graph;
-    int room = HCQI_GROW(hooks, q->patches, q->patch_capacity,
-                         (uint64_t)q->patch_count + other->patch_count) &&
-               HCQI_GROW(hooks, q->stated, q->stated_capacity,
-                         (uint64_t)q->stated_count + other->stated_count) &&
-               (g == NULL || (HCQI_GROW(hooks, g->orders, g->order_capacity,
-                                        (uint64_t)g->order_count + from->order_count) &&
-                              HCQI_GROW(hooks, g->empties, g->empty_capacity,
-                                        (uint64_t)g->empty_count + from->empty_count)));
+    int room =
+        HCQI_ROOM(q, q->patches, q->patch_capacity, q->patch_count + other->patch_count) &&
+        HCQI_ROOM(q, q->stated, q->stated_capacity, q->stated_count + other->stated_count) &&
+        (g == NULL ||
+         (HCQI_ROOM(q, g->orders, g->order_capacity, g->order_count + from->order_count) &&
+          HCQI_ROOM(q, g->empties, g->empty_capacity, g->empty_count + from->empty_count)));
+    hcqi_enter();
     for (uint32_t i = 0; room && i < other->stated_count; i++) {
         hcqi_stated stated = other->stated[i];
         stated.command += first;
         stated.address = hcqi_empty_shift(stated.address, g == NULL ? 0 : g->empty_count);
         hcqi_stated_add(q, stated);
+        hcqi_breathe(i);
     }
     for (uint32_t i = 0; room && i < other->patch_count; i++) {
         hcqi_patch patch = other->patches[i];
         patch.command += first;
         hcqi_patch_add(q, patch, other->keys[patch.value]);
+        hcqi_breathe(i);
     }
     if (room && g != NULL) { hcqi_append_graph(q, from, first); }
     return room;
@@ -7091,7 +6996,6 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         int32_t out = hcqi_record_copied(queue, other, i);
         if (out < 0) { return out; }
     }
-    hcqi_enter();
     if (!hcqi_append_rest(queue, other, first)) { return hcqi_record_oom(queue); }
     hcqi_queue_changed(queue);
     return (int32_t)first;
@@ -7421,6 +7325,8 @@ static hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_t part, hc
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                        uint32_t number, uint64_t maximum) {
     hcq_packet *p = NULL;
+    HCQI_PASS(hcqi_queue_check(queue));
+    int room = HCQI_ROOM(queue, queue->patches, queue->patch_capacity, queue->patch_count + 1);
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     hcqi_patch patch = { p->index, 0, 0, 0, (uint8_t)number, 0, 0 };
     uint32_t name;
@@ -7432,9 +7338,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t
                HCQ_ERROR_INVALID, "part: is variable already");
     HCQI_CHECK(queue, p->index, hcqi_value_known(queue, key ^ 1) == 0, HCQ_ERROR_INVALID,
                "number: %u is that of a %s elsewhere", number, key % 2 ? "number" : "buffer");
-    HCQI_CHECK(queue, p->index, HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
-                                       (uint64_t)queue->patch_count + 1),
-               HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    HCQI_CHECK(queue, p->index, room, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     if (part <= HCQ_PART_GRID_Z) {
         uint32_t recorded = p->u.exec.grid[part - HCQ_PART_GRID_X];
         patch.extra = maximum == 0 ? recorded : maximum;
@@ -7458,7 +7362,7 @@ static void hcqi_version_drop_packets(hcqi_version *v, int apart) {
         v->recording.encoded = NULL;
     }
     for (uint32_t i = 0; i < v->count; i++) {
-        if (apart && i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+        if (apart) { hcqi_breathe(i); }
         hcqi_packet_unref(&v->packets[i]);
     }
     v->count = 0;
@@ -7829,18 +7733,10 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     const hcqi_slice *slice = hcqi_version_slice(v);
-    uint32_t calls = slice == NULL ? q->count : slice->count;
-    uint64_t count = calls, stamps = 0;
-    for (uint32_t k = 0; k < calls; k++) {
-        const hcqi_call *c = slice == NULL ? NULL : hcqi_version_call(v, slice->calls[k]);
-        if (c != NULL) { count += c->wait_count + c->signals + (c->half == HCQI_IN); }
-        if (hcqi_packet_is_read(&q->packets[c == NULL ? k : c->command], v->dev)) { count += 2; }
-    }
-    for (uint32_t i = 0; i < q->count; i++) {
-        stamps += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
-    }
+    uint64_t count = slice == NULL ? q->count : (uint64_t)slice->count + slice->syncs;
+    if (hcqi_queue_is_read(q, v->dev)) { count += 2 * (uint64_t)q->reads; }
     v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
-    v->mark_offset = v->slot_offset + 8 * stamps;
+    v->mark_offset = v->slot_offset + 8 * (uint64_t)q->stamps;
     uint64_t bytes = v->mark_offset + (v->profiled ? 16 * count : 0), places = hcqi_queue_calls(q);
     uint64_t patches = slice == NULL ? q->patch_count : 0, values = q->value_count + (uint64_t)1;
     count = v->profiled ? 3 * count : count;
@@ -7858,6 +7754,7 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
         if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
         r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
         v->memory_size = r == HCQ_OK ? bytes : 0;
+        if (r == HCQ_OK) { memset(v->memory.host, 0, (size_t)bytes); } /* makes its pages */
     }
     hcqi_native_end(v->dev);
     return r;
@@ -7915,6 +7812,19 @@ static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
     memcpy(step->u.host.most, p->u.exec.grid, sizeof step->u.host.most);
 }
 
+/* Do the buffers that the command names? */
+static int hcqi_command_lives(const hcq_queue *q, uint32_t i) {
+    const hcqi_meta *m = &q->metas[i];
+    int lives = 1;
+    for (uint32_t k = 0; k < m->name_count; k++) {
+        lives &= hcqi_allocation_lives(q->names[m->name_first + k]);
+    }
+    for (uint32_t at = m->stated; at != 0; at = q->stated[at - 1].next) {
+        lives &= hcqi_allocation_lives(q->stated[at - 1].a);
+    }
+    return lives;
+}
+
 /* A call, and what lies around it: waits for other slices of the launch, what the host does
    for a bridge, the profile's timestamps, the signal for other slices. */
 static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
@@ -7923,6 +7833,7 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
     const hcq_packet *p = &v->queue->packets[i];
     const hcqi_plan *plan = c == NULL ? NULL : &v->queue->graph->plan;
     hcqi_allocation *bridge = hcqi_call_bridge(v->queue, c);
+    if (v->named_frees != 0 && !hcqi_command_lives(v->queue, i)) { v->named_frees = 0; }
     for (uint32_t k = 0; c != NULL && k < c->wait_count; k++) {
         const hcqi_call *from = &plan->calls[plan->waits[c->wait_first + k]];
         hcqi_version_relative(v, HCQ_COMMAND_WAIT, c, from);
@@ -7951,6 +7862,35 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
     return HCQ_OK;
 }
 
+/* The edges of a slice between its packets, in one block with where they begin. */
+static uint32_t *hcqi_version_edges(const hcqi_version *v, size_t *bytes) {
+    const hcqi_plan *plan = &v->queue->graph->plan;
+    const hcqi_slice *slice = &plan->slices[v->slice];
+    uint32_t total = 0, at = 0, next = 0;
+    for (uint32_t k = 0; k < slice->count; k++) {
+        total += plan->calls[slice->calls[k]].edge_count;
+    }
+    *bytes = ((size_t)v->count + 1 + total) * sizeof(uint32_t);
+    uint32_t *first = HCQI_CAST(uint32_t *, hcqi_new(&v->queue->dev->hooks, *bytes));
+    if (first == NULL) { return NULL; }
+    uint32_t *edges = first + v->count + 1;
+    for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
+        const hcqi_call *c = &plan->calls[slice->calls[k]];
+        uint32_t place = v->places[slice->calls[k]];
+        const hcq_packet *last = place == 0 ? NULL : &v->packets[place - 1];
+        if (last != NULL && last->kind == HCQ_COMMAND_HOST && last->u.host.fn == NULL) {
+            place -= 2;                /* what reads its grid: that is where it begins */
+        }
+        while (next <= place) { first[next++] = at; }
+        for (uint32_t e = 0; e < c->edge_count; e++) {
+            uint32_t before = plan->edges[c->edge_first + e];
+            if (plan->calls[before].slice == v->slice) { edges[at++] = v->places[before]; }
+        }
+    }
+    while (next <= v->count) { first[next++] = at; }
+    return first;
+}
+
 /* It rises with every change of what versions are made from. */
 static uint64_t hcqi_queue_state(const hcq_queue *q) {
     return q->generation + q->updates + (q->graph == NULL ? 0 : q->graph->plan.serial);
@@ -7962,15 +7902,15 @@ static hcq_result hcqi_version_copy(hcqi_version *v, uint64_t state) {
     const hcq_queue *q = v->queue;
     const hcqi_slice *slice = hcqi_version_slice(v);
     uint32_t count = slice == NULL ? q->count : slice->count;
-    if (q->count != 0) { memset(v->places, 0xff, hcqi_queue_calls(q) * sizeof *v->places); }
+    if (slice != NULL) { memset(v->places, 0xff, hcqi_queue_calls(q) * sizeof *v->places); }
     for (uint32_t k = 0; k < count; k++) {
         uint32_t call = slice == NULL ? k : slice->calls[k];
         const hcqi_call *c = hcqi_version_call(v, call);
         const hcq_packet *p = &q->packets[c == NULL ? call : c->command];
-        if (p->kind == HCQ_COMMAND_EXEC) {
+        if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.program->codes[v->dev->slot].dev != v->dev) {
             HCQI_PASS(hcqi_program_code(p->u.exec.program, v->dev));
         }
-        if (k % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+        hcqi_breathe(k);
         if (hcqi_queue_state(q) != state) { return HCQ_NOT_READY; }
         HCQI_PASS(hcqi_version_emit(v, call));
     }
@@ -7986,7 +7926,7 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
     if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     if (backend->encode == NULL) { return HCQ_OK; }
     if (v->recording.bound && v->queue->graph != NULL && v->dev->caps.edges && !v->profiled) {
-        first = v->queue->graph->calls->edges(v, &bytes);
+        first = hcqi_version_edges(v, &bytes);
         if (first == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
         v->recording.edge_first = first;
         v->recording.edges = first + v->count + 1;
@@ -8044,7 +7984,11 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
                                : q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0;
     v->value_count = q->value_count;
     v->patch_count = slice == NULL ? q->patch_count : 0;
-    for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
+    for (uint32_t k = 0; k < v->patch_count; k++) {
+        hcqi_breathe(k);
+        if (hcqi_queue_state(q) != state) { return HCQ_NOT_READY; }
+        v->patches[k] = q->patches[k];
+    }
     HCQI_PASS(hcqi_version_copy(v, state));
     if (values != NULL) { HCQI_PASS(hcqi_version_fill_in(v, values)); }
     hcqi_copy_label(label, q->label);
@@ -8073,10 +8017,11 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     hcqi_version_drop_packets(v, 1);
     v->foreign = 0;
     v->has_values = 0;
-    v->named_frees = 0;
+    v->named_frees = hcqi_core.named_frees;
     v->marks = 0;
     v->plain = 0;
     v->profiled = hcqi_profile_on(v->dev);
+    v->single = v->profiled || hcqi_queue_is_read(q, v->dev);
     hcq_result r = hcqi_version_make(v, values, state);
     v->uses--;
     hcqi_core.changed = 1;             /* who waits for a version looks again */
@@ -8084,9 +8029,8 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     if (r == HCQ_OK) {
         v->generation = generation;
         v->applied = updates;
-        v->plain = q->graph == NULL && v->value_count == 0 && !v->profiled &&
-                   v->segment_count == 1 && v->wait_count + v->signal_count == 0 &&
-                   !hcqi_queue_is_read(q, v->dev);
+        v->plain = q->graph == NULL && v->value_count == 0 && !v->single &&
+                   v->segment_count == 1 && v->wait_count + v->signal_count == 0;
         v->dev->packets_copied += v->count;
     }
     hcqi_queue_done(q);
@@ -8152,7 +8096,7 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
 
 /* Does it say what the recording says now? An update, or a profile that begins or ends,
    makes the next state of it, and only of that one versions can be made. */
-static HCQI_HOT int hcqi_version_is_now(const hcqi_version *v) {
+static int hcqi_version_is_now(const hcqi_version *v) {
     return hcqi_version_is_built(v) && v->applied == v->queue->updates;
 }
 
@@ -8173,7 +8117,7 @@ typedef struct hcqi_choice {
     hcqi_version *busy;                /* ... wait until this one is done */
     hcqi_version *shape;               /* of the state asked for, in use or not */
     int moves;                         /* some user of one that would do gets on */
-    int full;                          /* none to use, and as many as the device should have */
+    int full;                          /* there are as many as should be for this device */
 } hcqi_choice;
 
 /* Does the version take one of a bound queue's slots? Those of an earlier
@@ -8192,16 +8136,16 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     uint64_t generation = now ? q->generation : shape->generation;
     uint64_t applied = now ? q->updates : shape->applied;
     int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
-    int own = profiled || hcqi_queue_is_read(q, dev);
+    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
     uint32_t count = 0;
-    hcqi_clear(c, sizeof *c);
+    memset(c, 0, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
         next = v->next;
         if (v->dev != dev || v->slice != slice) { continue; }
         int same = v->generation == generation && v->applied == applied &&
                    v->profiled == profiled;
         if (same) { c->shape = v; }
-        if (same && (!own || v->uses == 0) && hcqi_version_has(v, values)) {
+        if (same && (!v->single || v->uses == 0) && hcqi_version_has(v, values)) {
             c->version = v;
             c->current = 1;
             return;
@@ -8221,20 +8165,17 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
             c->moves |= v->uses > v->stuck;
         }
     }
-    if (c->version != NULL) { return; }
-    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
     c->full = count >= (bound ? 1u : 8u) * dev->desc.slots;
 }
 
 /* ---- a version for what was held ---- */
 
-/* A version for values that were kept: chosen, or made if their shape is `now`. HCQ_NOT_READY:
-   one that is in use will do. What was recorded then may be recorded no more: only versions
-   of that state know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int now,
-                                    hcqi_choice *c) {
+/* A version for values that were kept: chosen, or made. HCQ_NOT_READY: one that is in use will
+   do. What was recorded then may be recorded no more: only versions of that state know it. */
+static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, hcqi_choice *c) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
+    int now = hcqi_version_is_now(shape);
     hcqi_version_choose(q, dev, shape->slice, shape, values, c);
     c->moves |= shape->uses > shape->stuck;
     if (!c->current && shape->uses == 0) { c->version = shape; }
@@ -8264,7 +8205,7 @@ static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     hcqi_choice c;
     int now = hcqi_version_is_now(shape);
-    hcq_result r = hcqi_version_find(shape, job->values, now, &c);
+    hcq_result r = hcqi_version_find(shape, job->values, &c);
     int built = r != HCQ_OK || !now || hcqi_version_is_built(c.version);
     if (r == HCQ_OK && built) {
         r = now ? hcqi_version_catch_up(c.version, job->values)
@@ -8339,6 +8280,119 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
     return r;
 }
 
+/* Finds the buffer that a submission for `dev` brings as `number`. Anything but HCQ_OK: was
+   refused. */
+static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                                  uint32_t number, hcqi_operand *op) {
+    hcq_result why = HCQ_ERROR_INVALID;
+    const char *bad = "is missing";
+    char text[128];
+    if (number < sub->value_count && sub->values[number].buffer.device != NULL) {
+        const hcq_buffer *b = &sub->values[number].buffer;
+        op->a = hcqi_buffer_find(b, &why);
+        op->address = b->address;
+        op->reach = b->size;
+        if (op->a != NULL) { return HCQ_OK; }
+        bad = hcqi_buffer_bad(b, why);
+    } else if (number < sub->value_count) {
+        op->address = sub->values[number].number;
+        op->a = hcqi_address_find(dev, op->address, &why);
+        if (op->a != NULL) {
+            op->reach = op->a->memory.size - (op->address - op->a->memory.address);
+            return HCQ_OK;
+        }
+        bad = hcqi_address_bad(dev, op->address, text, sizeof text);
+    }
+    return hcqi_refuse(q->dev, why, "values: number %u, of queue '%s', %s", number, q->label, bad);
+}
+
+/* The same, into the place of a list as `dev` sees it. */
+static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_device *dev,
+                                 const hcq_submission *sub, uint32_t place, uint64_t *values,
+                                 hcqi_operand *op) {
+    hcq_result why;
+    HCQI_PASS(hcqi_value_find(q, owner, sub, q->keys[place] / 2, op));
+    values[place] = op->address;
+    if (op->a->dev == dev) { return HCQ_OK; }
+    values[0] |= (uint64_t)1 << op->a->dev->slot;
+    values[place] = hcqi_allocation_map(dev, op->a, op->address, &why);
+    return why == HCQ_OK ? why : hcqi_refuse(q->dev, why, "values: number %u: device '%s' cannot "
+                                             "see it", q->keys[place] / 2u, dev->label);
+}
+
+/* Does what is brought as an end of a copy meet the other end? If that is brought, too, the
+   later of the two says so. */
+static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                           const hcq_submission *sub, const hcqi_operand *op) {
+    uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
+    const hcqi_patch *brings = hcqi_patch_find(q, i, hcqi_name_at(q, i, name));
+    hcqi_operand other = { q->names[q->metas[i].name_first + name], NULL,
+                           hcqi_name_address(q, i, name), 0 };
+    if (brings > patch) { return 0; }
+    if (brings != NULL) { (void)hcqi_value_find(q, dev, sub, brings->number, &other); }
+    return op->a == other.a && hcqi_ranges_overlap(op->address, other.address,
+                                                   q->packets[i].u.copy.size);
+}
+
+/* A buffer for a part of a command: what is wrong with it, or NULL; or *r is not HCQ_OK. */
+static const char *hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                                    const hcq_submission *sub, uint64_t *values, hcq_result *r) {
+    hcqi_operand op;
+    const hcq_packet *p = &q->packets[patch->command];
+    int copy = p->kind == HCQ_COMMAND_COPY, fill = p->kind == HCQ_COMMAND_FILL;
+    *r = hcqi_value_see(q, dev, dev, sub, patch->value, values, &op);
+    if (*r != HCQ_OK || p->kind == HCQ_COMMAND_EXEC) { return NULL; }
+    if (op.reach < p->u.copy.size) { return "has fewer bytes than were recorded"; }
+    if (fill && op.address % p->value_size != 0) { return "is not a multiple of value_size"; }
+    return copy && hcqi_copy_meets(q, patch, dev, sub, &op) ? "overlaps the copy's other end"
+                                                            : NULL;
+}
+
+/* A number for a part of a command: what is wrong with it, or NULL. */
+static const char *hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
+                                    const hcq_submission *sub, uint64_t *values) {
+    const hcq_packet *p = &q->packets[patch->command];
+    if (patch->number >= sub->value_count) { return "is missing"; }
+    const hcq_value *v = &sub->values[patch->number];
+    if (v->buffer.device != NULL) { return "is a buffer where a number goes"; }
+    values[patch->value] = v->number;
+    if (p->kind == HCQ_COMMAND_EXEC && patch->at < HCQI_IN_BLOCK) {
+        return v->number <= patch->extra ? NULL : "is a grid beyond its maximum";
+    } else if (p->kind == HCQ_COMMAND_EXEC) {
+        return hcqi_placeholder_find(q, v->number) == NULL ? NULL : hcqi_hides_text;
+    } else if (patch->at != offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
+        return NULL;
+    }
+    uint64_t step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+    int fits = v->number != 0 && v->number <= p->u.copy.size && v->number % step == 0;
+    return fits ? NULL : "is a size of 0, beyond the recorded one or no multiple of value_size";
+}
+
+/* The list of what the submission brings for a queue's commands, if that is within what
+   was promised when they were recorded. */
+static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                                   uint64_t *values) {
+    for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
+    for (uint32_t i = 0; i < q->patch_count; i++) {
+        const hcqi_patch *patch = &q->patches[i];
+        const char *bad = NULL;
+        hcq_result r = HCQ_OK;
+        if (q->keys[patch->value] % 2 == 0) {
+            bad = hcqi_number_take(q, patch, sub, values);
+        } else if (values[patch->value] == 0 || patch->at < HCQI_IN_BLOCK) { /* else it is known */
+            bad = hcqi_buffer_take(q, patch, dev, sub, values, &r);
+        }
+        if (bad != NULL) {
+            r = hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                            "values: number %u, %llu, of queue '%s' command %u, %s", patch->number,
+                            (unsigned long long)values[patch->value], q->label, patch->command,
+                            bad);
+        }
+        if (r != HCQ_OK) { return r; }
+    }
+    return HCQ_OK;
+}
+
 /* Will a held job get on without anybody else's help? */
 static int hcqi_job_moves(const hcq_job *job) {
     int watched = 0;
@@ -8360,9 +8414,9 @@ static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_versio
 
 typedef struct hcqi_submit {           /* zero at first: */
     uint32_t count;                    /* versions acquired */
+    uint8_t allocs;                    /* hcq_alloc_after */
     hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
     hcqi_allocation *frees;            /* hcq_free_after */
-    uint8_t allocs;                    /* hcq_alloc_after */
     uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
     uint64_t first, number;            /* of its jobs: the first, and the last: its own */
     hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
@@ -8495,15 +8549,7 @@ static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t sli
 static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, uint64_t *checked) {
     if (*checked == hcqi_core.named_frees || q->carries) { return HCQ_OK; }
     for (uint32_t i = 0; i < q->count; i++) {
-        const hcqi_meta *m = &q->metas[i];
-        int living = 1;
-        for (uint32_t k = 0; k < m->name_count; k++) {
-            living &= hcqi_allocation_lives(q->names[m->name_first + k]);
-        }
-        for (uint32_t at = m->stated; at != 0; at = q->stated[at - 1].next) {
-            living &= hcqi_allocation_lives(q->stated[at - 1].a);
-        }
-        HCQI_REFUSE_UNLESS(dev, living, HCQ_ERROR_CLOSED,
+        HCQI_REFUSE_UNLESS(dev, hcqi_command_lives(q, i), HCQ_ERROR_CLOSED,
                            "queue '%s': command %u names a freed buffer", q->label, i);
     }
     *checked = hcqi_core.named_frees;
@@ -8577,8 +8623,7 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     HCQI_REFUSE_UNLESS(s->dev, q->dev->backend == s->dev->backend, HCQ_ERROR_FOREIGN,
                        "queue '%s': is of another backend", q->label);
     uint64_t values[HCQI_VALUE_WORDS];
-    values[0] = 0;
-    if (q->take != NULL) { HCQI_PASS(q->take(q, s->dev, s->sub, values)); }
+    HCQI_PASS(hcqi_values_take(q, s->dev, s->sub, values));
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { owner->pins++; }
@@ -8923,7 +8968,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
 }
 
 static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submission *sub) {
-    hcqi_clear(s, offsetof(hcqi_submit, dev));
+    memset(s, 0, offsetof(hcqi_submit, dev)); /* few enough bytes to be cleared at once */
     s->dev = dev;
     s->sub = sub;
 }
@@ -8969,7 +9014,6 @@ HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submiss
 HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                           const hcq_value *values, uint32_t count,
                                           hcq_point *point) {
-    hcq_submission sub;
     hcq_point done = { { 0 }, 0 };
     hcq_result r = hcqi_queue_check(queue);
     if (r == HCQ_OK) { r = hcqi_device_enter_by(device, queue->dev); }
@@ -8978,11 +9022,7 @@ HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
         done = hcq_at(hcqi_signal_handle(device->exact), plain);
         r = hcqi_leave_with(hcqi_submit_refused(device, plain, plain));
     } else if (r == HCQ_OK) {
-        hcqi_clear(&sub, sizeof sub);
-        sub.queues = &queue;
-        sub.queue_count = 1;
-        sub.values = values;
-        sub.value_count = count;
+        const hcq_submission sub = { NULL, 0, &queue, 1, NULL, 0, 0, 0, values, count };
         r = hcqi_leave_with(hcqi_submit_all(device, &sub, 1, &done));
     }
     if (point != NULL) { *point = done; }
@@ -9021,8 +9061,9 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
 
 /* Lets go of what the commands name, and of the lock now and then. */
 static void hcqi_queue_forget(hcq_queue *q) {
+    if (hcqi_queue_forget_some(q)) { return; }
     q->dev->pins++;
-    while (!hcqi_queue_forget_some(q)) { hcqi_leave_briefly(); }
+    do { hcqi_leave_briefly(); } while (!hcqi_queue_forget_some(q));
     hcqi_unpin(q->dev);
 }
 
@@ -9043,6 +9084,8 @@ static void hcqi_queue_clear(hcq_queue *q) {
     hcqi_queue_forget(q);
     q->arena_size = 0;
     q->patch_count = 0;
+    q->stamps = 0;
+    q->reads = 0;
     q->newest = 0;
     q->value_count = 0;
     if (q->graph != NULL) { q->graph->calls->clear(q); }
@@ -10037,9 +10080,10 @@ static int hcqi_freed_done(const hcqi_allocation *a, int soon) {
 static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags,
                                         int soon) {
     hcqi_allocation *first = *hcqi_shelf(dev, size, flags), *a = first;
-    uint64_t up_to = soon ? dev->handed_prefix : dev->done_prefix;
     if (first == NULL) { return NULL; }
+    if (!hcqi_freed_done(first->same_prev, 0)) { hcqi_reap_all(); } /* it may be by now */
     if (hcqi_freed_done(first->same_prev, 0)) { return first->same_prev; }
+    uint64_t up_to = soon ? dev->handed_prefix : dev->done_prefix;
     for (int i = 0; i < HCQI_PASSED && a->number <= up_to; i++) {
         if (hcqi_freed_done(a, soon)) { return a; }
         a = a->same_next;
@@ -10075,6 +10119,7 @@ static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart)
 /* Gives idle blocks back, oldest first, until at most `keep` bytes are left; those that
    nobody will be given again in any case. `apart`: may let go of the lock. */
 static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
+    if (dev->freed_head[0] == NULL && dev->freed_bytes <= keep) { return; }
     hcqi_reap_all();
     for (;;) {
         hcqi_allocation *list = NULL;
@@ -10394,19 +10439,16 @@ HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
 /* ========================================================================== */
 /* ---- eager copies ---------------------------------------------- >>eager - */
 
-typedef int32_t (*hcqi_copy_fn)(hcq_queue *q, hcq_buffer dst, hcq_buffer src, uint64_t size);
-
-/* How one eager call waits, and copies. */
+/* How one eager call waits. */
 typedef struct hcqi_eager {
     const char *what;
     uint64_t deadline;
     int unordered;                     /* not behind everything submitted earlier */
     int silent;                        /* the caller chose the time-out: waits for what is held */
-    hcqi_copy_fn copy;
 } hcqi_eager;
 
 static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
-    hcqi_eager e = { what, hcqi_deadline(dev->desc.timeout_ns), 0, 0, NULL };
+    hcqi_eager e = { what, hcqi_deadline(dev->desc.timeout_ns), 0, 0 };
     return e;
 }
 
@@ -10508,7 +10550,7 @@ static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer s
     int kept = dst.device == src.device && !e->unordered;
     HCQI_PASS(hcqi_eager_queue_take(dev, HCQ_COPY, kept, &q));
     int32_t index = q->count != 0 ? (int32_t)hcq_queue_update_copy(q, 0, &dst, &src, size)
-                                  : e->copy(q, dst, src, size);
+                                  : hcq_queue_copy(q, dst, src, size);
     hcq_device *other = dev == dst.device ? src.device : dst.device;
     hcq_result r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, other, q, e, done);
     hcqi_eager_queue_give(q, kept && r == HCQ_OK);
@@ -10789,8 +10831,7 @@ static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
 
 /* `timeout_ns` NULL: the device's. */
 static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_transfer_end src,
-                                    uint64_t size, uint32_t flags, const uint64_t *timeout_ns,
-                                    hcqi_copy_fn copy) {
+                                    uint64_t size, uint32_t flags, const uint64_t *timeout_ns) {
     hcqi_transfer t;
     memset(&t, 0, sizeof t);
     t.end[0] = dst;
@@ -10808,7 +10849,6 @@ static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_
     t.e = hcqi_eager_of(to != NULL ? to : from, what);
     t.e.unordered = flags != 0;
     t.e.silent = timeout_ns != NULL;
-    t.e.copy = copy;
     if (timeout_ns != NULL) { t.e.deadline = hcqi_deadline(*timeout_ns); }
     hcq_result r = hcqi_transfer_route(&t);
     if (to != NULL) { hcqi_unpin(to); }
@@ -10818,17 +10858,17 @@ static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_
 
 HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
     return hcqi_transfer_run("copyin", hcq_transfer_device(dst), hcq_transfer_host(src, size), size,
-                             0, NULL, hcqi_record_copy);
+                             0, NULL);
 }
 
 HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
     return hcqi_transfer_run("copyout", hcq_transfer_host(dst, size), hcq_transfer_device(src),
-                             size, 0, NULL, hcqi_record_copy);
+                             size, 0, NULL);
 }
 
 HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                  uint32_t flags, uint64_t timeout_ns) {
-    return hcqi_transfer_run("transfer", dst, src, size, flags, &timeout_ns, hcq_queue_copy);
+    return hcqi_transfer_run("transfer", dst, src, size, flags, &timeout_ns);
 }
 
 /* ---- many at once ---- */
@@ -11034,13 +11074,6 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     return HCQ_OK;
 }
 
-/* Only who records such copies has in the program what carries them. */
-HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    int32_t index = hcqi_record_copy(queue, dst, src, size);
-    if (index >= 0) { queue->carry = hcqi_carry; }
-    return index;
-}
-
 /* ========================================================================== */
 /* ---- programs: public --------------------------------------- >>kernargs - */
 
@@ -11113,11 +11146,10 @@ static void hcqi_program_unref(hcq_program *p) {
     hcqi_device_unref(dev);
 }
 
-/* Makes the program's code on a device, when it is first needed there. */
+/* Makes the program's code on a device, where it has none yet. */
 static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev) {
     hcqi_code *c = &program->codes[dev->slot], made = { dev, NULL, { 0, 0, 0 } };
     hcq_program_info info = program->info; /* that one counts */
-    if (c->dev == dev) { return HCQ_OK; }
     program->refs++;
     hcqi_native_begin(dev);
     hcq_result r = dev->backend->program_create(dev->self, &program->desc, &info, &made.code);
@@ -12369,6 +12401,8 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
                                      uint32_t access) {
     hcqi_operand op;
     hcq_packet *p = NULL;
+    HCQI_PASS(hcqi_queue_check(queue));
+    int room = HCQI_ROOM(queue, queue->stated, queue->stated_capacity, queue->stated_count + 1);
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, hcqi_packet_is_timed(p), HCQ_ERROR_INVALID,
                "index: command %u names no memory", p->index);
@@ -12383,10 +12417,7 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
     HCQI_CHECK(queue, HCQI_NONE, takes, HCQ_ERROR_INVALID,
                "buffer: a placeholder that is no argument of command %u, which so cannot get "
                "at it", p->index);
-    HCQI_CHECK(queue, HCQI_NONE, HCQI_GROW(&queue->dev->hooks, queue->stated,
-                                           queue->stated_capacity,
-                                           (uint64_t)queue->stated_count + 1),
-               HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    HCQI_CHECK(queue, HCQI_NONE, room, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     access = (access != HCQ_ARG_OUT ? (uint32_t)HCQI_READ : 0) |
              (access != HCQ_ARG_IN ? (uint32_t)HCQI_WRITE : 0);
     hcqi_stated stated = { p->index, 0, access, op.a, op.dev, op.address, buffer.size };
@@ -12395,15 +12426,17 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
 }
 
 HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after) {
-    HCQI_PASS(hcqi_graph_enter(graph));
     uint32_t first = (uint32_t)before;
+    HCQI_PASS(hcqi_queue_check(graph));
     hcqi_graph *g = graph->graph;
+    int room = g == NULL || HCQI_ROOM(graph, g->orders, g->order_capacity, g->order_count + 1);
+    HCQI_PASS(hcqi_graph_enter(graph));
     if (first >= graph->count) { return hcqi_command_refuse(graph, "before", before); }
     if ((uint32_t)after >= graph->count) { return hcqi_command_refuse(graph, "after", after); }
     HCQI_CHECK(graph, HCQI_NONE, before < after, HCQ_ERROR_INVALID,
                "before: is not recorded before after");
-    hcqi_link *o = HCQI_PUSH(&graph->dev->hooks, g->orders, g->order_count, g->order_capacity);
-    HCQI_CHECK(graph, HCQI_NONE, o != NULL, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    HCQI_CHECK(graph, HCQI_NONE, room, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    hcqi_link *o = &g->orders[g->order_count++];
     o->of = first;
     o->next = graph->metas[after].orders;
     graph->metas[after].orders = g->order_count;
@@ -12924,10 +12957,12 @@ static void hcqi_plan_waits(hcq_queue *q) {
                 if (known[m] > clock[m]) { clock[m] = known[m]; }
             }
             plan->waits[plan->wait_count++] = (uint32_t)(late - plan->calls);
+            plan->slices[late->slice].syncs += late->signals == 0;
             late->signals = 1;
             c->overlap = 0;
         }
         c->wait_count = plan->wait_count - c->wait_first;
+        plan->slices[c->slice].syncs += c->wait_count + (c->half == HCQI_IN);
         if (!c->overlap) { group[c->slice] = c->place; }
         clock[c->slice] = c->place;
     }
@@ -13506,41 +13541,11 @@ static void hcqi_graph_delete(hcq_queue *q) {
     q->graph = NULL;
 }
 
-/* The edges of a slice between its packets, in one block with where they begin. */
-static uint32_t *hcqi_graph_edges(const hcqi_version *v, size_t *bytes) {
-    const hcqi_plan *plan = &v->queue->graph->plan;
-    const hcqi_slice *slice = &plan->slices[v->slice];
-    uint32_t total = 0, at = 0, next = 0;
-    for (uint32_t k = 0; k < slice->count; k++) {
-        total += plan->calls[slice->calls[k]].edge_count;
-    }
-    *bytes = ((size_t)v->count + 1 + total) * sizeof(uint32_t);
-    uint32_t *first = HCQI_CAST(uint32_t *, hcqi_new(&v->queue->dev->hooks, *bytes));
-    if (first == NULL) { return NULL; }
-    uint32_t *edges = first + v->count + 1;
-    for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
-        const hcqi_call *c = &plan->calls[slice->calls[k]];
-        uint32_t place = v->places[slice->calls[k]];
-        const hcq_packet *last = place == 0 ? NULL : &v->packets[place - 1];
-        if (last != NULL && last->kind == HCQ_COMMAND_HOST && last->u.host.fn == NULL) {
-            place -= 2;                /* what reads its grid: that is where it begins */
-        }
-        while (next <= place) { first[next++] = at; }
-        for (uint32_t e = 0; e < c->edge_count; e++) {
-            uint32_t before = plan->edges[c->edge_first + e];
-            if (plan->calls[before].slice == v->slice) { edges[at++] = v->places[before]; }
-        }
-    }
-    while (next <= v->count) { first[next++] = at; }
-    return first;
-}
-
 /* ---- making ---- */
 
 static const hcqi_graph_calls hcqi_graph_core = { hcqi_graph_run, hcqi_graph_bind,
                                                   hcqi_graph_clear, hcqi_graph_delete,
-                                                  hcqi_launch_waits, hcqi_launch_release,
-                                                  hcqi_graph_edges };
+                                                  hcqi_launch_waits, hcqi_launch_release };
 
 HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
     if (graph != NULL) { *graph = NULL; }
@@ -13875,6 +13880,7 @@ static hcq_result hcqi_step_call(hcq_queue *q, uint32_t call, const hcq_submissi
     slice->lane = c->lane;
     slice->calls[0] = call;
     slice->count = 1;
+    slice->syncs = c->half == HCQI_IN;
     c->slice = 0;
     c->place = 1;
     c->wait_count = c->signals = c->overlap = c->patches = 0;
@@ -14556,26 +14562,6 @@ static uint64_t hcqi_packet_half(const hcq_packet *p) {
 
 static uint64_t hcqi_later(uint64_t one, uint64_t other) { return one > other ? one : other; }
 
-static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
-    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
-    f->from = from;
-    f->to = to;
-}
-
-/* Notes what the work just handed over waits for, or waited for. Launches of
-   graphs know it from their plan. */
-static void hcqi_profile_waits(const hcqi_resolve *r) {
-    const hcqi_lane *lane = r->job->lane;
-    hcqi_profile *p = lane->dev->profile;
-    hcqi_site here = hcqi_lane_site(lane, lane->epoch);
-    if (r->job->number < p->first) { return; }
-    for (uint32_t i = 0; i < r->points.count; i++) {
-        hcqi_site from = hcqi_lane_site(r->points.lane[i], r->points.epoch[i]);
-        if (from.place != here.place) { hcqi_profile_flow(p, from, here); }
-    }
-    for (uint32_t i = 0; i < r->past_count; i++) { hcqi_profile_flow(p, r->past[i], here); }
-}
-
 /* What a job that is over, and went well, leaves behind in its version. */
 static void hcqi_profile_collect(const hcq_job *job) {
     const hcqi_version *v = job->version;
@@ -14668,7 +14654,6 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     if (p != NULL) {
         p->clock = clock;
         p->collect = hcqi_profile_collect;
-        p->waits = hcqi_profile_waits;
         p->first = device->next_number;
         p->on = 1;
         device->profile = p;

@@ -45,9 +45,9 @@
 #            every version of CUDA's driver, 200 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
 #            on every variant, many seeds, suites again and again, ten minutes of
-#            answers each on cpu, mock and Vulkan, three under TSan; six lines
-#            broken by chance are seen, and a sixth of the mistakes that one makes,
-#            by the day; that the benchmark and the script for GPUs run
+#            answers each on cpu, mock and Vulkan, three under TSan; 12 lines
+#            broken by chance are seen, and the mistakes that one makes with graphs
+#            and CUDA; that the benchmark and the script for GPUs run
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -176,7 +176,7 @@ asan-cuda-all          full     cuda-mock   cuda_all asan
 tsan-cuda-all          full     cuda-mock   cuda_all tsan
 cuda-versions          full     cuda-mock   cuda_versions
 cuda-seeds             full     cuda-mock   cuda_seeds 1 200
-mutants                full     cuda-mock   broken 6
+mutants                full     cuda-mock   broken 12
 answers-long           full     cpu         program gcc answers cpu,mock --seconds 600
 vulkan-answers-long    full     vulkan      vulkan gcc answers vulkan --seconds 600
 tsan-answers-long      full     -           program tsan answers cpu --seconds 180
@@ -671,7 +671,7 @@ validation_all() {
 }
 
 asan_vulkan_all() {
-    vulkan asan conformance vulkan-staged,vulkan-narrow --quick &&
+    vulkan asan conformance vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow --quick &&
         vulkan asan conformance vkmock,vkmock-one,vkmock-low &&
         for suite in vulkan misuse answers graph; do
             vulkan asan "$suite" vulkan || return
@@ -804,14 +804,10 @@ cuda_examples() {
     documented examples.sh --cuda
 }
 
-broken() { # COUNT: changes drawn by the day, what no test can see is among them; every
-    # sixth of the mistakes that one makes
+broken() { # COUNT: changes drawn by the day's seed; what no test can see is among them
     need python3
     need_vulkan_headers
-    turn=$(awk -v day=$(($(date +%s) / 86400)) '!/^#/ && NF && n++ % 6 == day % 6 {
-        print "fixed/" $1 }' tests/mutants/fixed.txt)
-    # shellcheck disable=SC2086
-    run sh tests/mutants.sh --folder "$bin/mutants" --jobs 1 $turn &&
+    run sh tests/mutants.sh --folder "$bin/mutants" --jobs 1 fixed &&
         run sh tests/mutants.sh --folder "$bin/mutants" --jobs 1 --seed "$(date +%Y%m%d)" \
             --count "$1" --least 75
 }

@@ -346,6 +346,49 @@ static void a_lock_within_the_lock(TEST_ARGS) {
     CHECK_U64(hcqi_atomic_load64(&hcqi_core.owner), 0);
 }
 
+static uint32_t big_locked;            /* atomic: calls for long arrays, with the lock held */
+
+static void big_note(size_t size, size_t align) {
+    int held = hcqi_atomic_load64(&hcqi_core.owner) == hcqi_sys_thread_id();
+    hcqi_atomic_add32(&big_locked, held && size >= 65536 && align != HCQI_CHUNK);
+}
+
+static void *big_alloc(void *user, size_t size, size_t align) {
+    big_note(size, align);
+    return hcqi_malloc(user, size, align);
+}
+
+static void big_free(void *user, void *ptr, size_t size) {
+    big_note(size, size == HCQI_CHUNK ? HCQI_CHUNK : 1);
+    hcqi_mfree(user, ptr, size);
+}
+
+/* What is as long as a recording is made, copied and freed while others get the lock. */
+static void long_arrays_are_nobodys_wait(TEST_ARGS) {
+    enum { COUNT = 5000 };
+    hcq_device_desc desc = test_desc();
+    desc.memory.alloc_fn = big_alloc;
+    desc.memory.free_fn = big_free;
+    hcq_device *dev = test_open(2, &desc);
+    hcq_program *add = make_add(dev);
+    hcq_buffer word = make_words(dev, 1);
+    hcq_queue *q = make_queue(dev, HCQ_COMPUTE), *graph = make_queue(dev, HCQ_GRAPH);
+    hcq_queue *copy = make_queue(dev, HCQ_COMPUTE);
+    for (int32_t i = 0; i < COUNT; i++) {
+        CHECK_INDEX(record_add(q, add, word, 0, 1), i);
+        CHECK_OK(hcq_queue_variable(q, i, HCQ_PART_GRID_X, 1, 0));
+        CHECK_OK(hcq_queue_access(q, i, word, HCQ_ARG_IN));
+        CHECK_INDEX(record_add(graph, add, word, 0, 1), i);
+        CHECK_OK(i == 0 ? HCQ_OK : hcq_queue_edge(graph, i - 1, i));
+    }
+    CHECK_INDEX(hcq_queue_append(copy, q), 0);
+    CHECK_OK(hcq_queue_bind(copy, dev));
+    hcq_queue_destroy(q);
+    hcq_queue_destroy(copy);
+    CHECK_U64(hcqi_atomic_load32(&big_locked), 0);
+    CHECK_OK(hcq_close(dev));
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(heap_sorts_bursts),
@@ -361,6 +404,7 @@ int main(int argc, char **argv) {
         TEST(equal_bytes_are_kept_once),
         TEST_BARE(a_lock_within_the_lock),
         TEST_BARE(threads_that_do_not_start),
+        TEST(long_arrays_are_nobodys_wait),
     };
     (void)argc;
     return test_start(1, argv) || cmocka_run_group_tests_name("unit", tests, NULL, NULL);

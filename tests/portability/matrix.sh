@@ -16,7 +16,7 @@
 #
 # All but subsets have every backend that is there. Without vulkan/vulkan.h that of
 # Vulkan is left out, and a note says so. --full builds and runs them all, subsets and
-# options in the oldest of both languages and with -O2. The default does what differs: C99 in all
+# options in the oldest of both languages. The default does what differs: C99 in all
 # ways, with one or no backend as subsets, and C++11; at the newest of both languages and
 # at the options it looks without making code. With -O2 the tests themselves are built,
 # under the same warnings.
@@ -232,8 +232,10 @@ for compiler in $compilers; do
         ;;
     --full)
         for standard in c99 c++11; do
-            combination "$compiler" $standard -O0 one two static header late
-            combination "$compiler" $standard -O2 one two static header late subsets options
+            for opt in -O0 -O2; do
+                combination "$compiler" $standard $opt one two static header late subsets \
+                    options
+            done
         done
         for standard in c11 c17 c2x c++14 c++17 c++20; do
             combination "$compiler" $standard -O0 one two static header late
