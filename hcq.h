@@ -8877,7 +8877,9 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, 
     HCQI_REFUSE_UNLESS(dev, !dev->closing && dev->lost == HCQ_OK,
                        dev->closing ? HCQ_ERROR_CLOSED : dev->lost, "device: takes no work");
     if ((sub->flags & steps) == HCQ_COPY_LISTS) { bad = "flags: HCQ_COPY_LISTS is for HCQ_STEP"; }
-    if (sub->flags & ~known) { bad = graph ? "flags: not for graphs" : "flags: for graphs only"; }
+    if (sub->flags & ~known) {
+        bad = graph ? "flags: not for a graph" : "flags: only where queues is one graph";
+    }
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
     if (sub->value_count != 0 && sub->values == NULL) { bad = "values: is NULL"; }
