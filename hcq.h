@@ -2517,7 +2517,6 @@ struct hcqi_version {
                                           and producers have, too */
     uint32_t sync_count, sync_capacity;
     uint32_t stamp_count;              /* timestamps */
-    uint32_t signal_count;             /* with those */
     uint32_t wait_count;               /* with those for copies that others do */
     hcq_memory memory;                 /* arguments, payloads, timestamp slots */
     uint64_t memory_size;
@@ -4394,7 +4393,6 @@ static void hcqi_producer_insert(hcqi_producer *p) {
 
 static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
     hcqi_lane *lane = job->lane;
-    p->job = job;
     p->epoch = job->epoch;
     p->list = NULL;
     hcqi_producer **link = lane->land_tail == NULL ? &lane->land_head : &lane->land_tail->list;
@@ -4798,16 +4796,6 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
     if (state == HCQI_HANDED && native) { return; }
     r->blocked = 1;
     hcqi_waiter_link(w, state == HCQI_HANDED);
-}
-
-/* The signal and value that a WAIT or SIGNAL packet means in this job. */
-static hcqi_signal *hcqi_sync_of(const hcq_job *job, const hcq_packet *p, uint64_t *value) {
-    if ((p->flags & HCQI_RELATIVE) == 0) {
-        *value = p->u.sync.value;
-        return HCQI_CAST(hcqi_signal *, p->u.sync.signal);
-    }
-    *value = p->u.relative.place;
-    return job->launch->signals[p->u.relative.slice];
 }
 
 static const hcqi_segment *hcqi_job_segment(const hcq_job *job) {
@@ -5277,7 +5265,6 @@ static void hcqi_job_conclude(hcq_job *job) {
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
-        p->job = job;
         if (p->signal->pending_head != NULL) { hcqi_signal_collect(p->signal, p); }
         hcqi_signal_raise(p->signal, p->value);
         hcqi_producer_free(job->lane->dev, p);
@@ -7537,7 +7524,6 @@ static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
     hcqi_sync_at *sync = &v->syncs[v->sync_count++];
     sync->packet = at;
     sync->segment = v->segment_count - 1 + ((p->flags & HCQI_FAR) != 0); /* behind the copy */
-    v->signal_count += (uint32_t)raises;
     v->wait_count += (uint32_t)!raises;
     if (stamps) {
         uint64_t offset = v->slot_offset + 8 * (uint64_t)v->stamp_count++;
@@ -7553,7 +7539,6 @@ static int hcqi_version_cut(hcqi_version *v) {
     v->wait_count = 0;
     v->sync_count = 0;
     v->stamp_count = 0;
-    v->signal_count = 0;
     hcqi_segment *seg = hcqi_segment_add(v, 0);
     for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
         const hcq_packet *p = &v->packets[i];
@@ -8030,7 +8015,7 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
         v->generation = generation;
         v->applied = updates;
         v->plain = q->graph == NULL && v->value_count == 0 && !v->single &&
-                   v->segment_count == 1 && v->wait_count + v->signal_count == 0;
+                   v->segment_count == 1 && v->sync_count == 0;
         v->dev->packets_copied += v->count;
     }
     hcqi_queue_done(q);
@@ -8672,7 +8657,7 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
         uint64_t named = v->foreign | (s->kept[i] == NULL ? 0 : *s->kept[i]);
         waiters += v->wait_count;
         waiters += named != 0 ? hcqi_core.device_top : 0;
-        producers += v->signal_count;
+        producers += v->sync_count - v->wait_count;
     }
     HCQI_REFUSE_UNLESS(dev, dev->held + jobs <= dev->desc.parked_limit, HCQ_ERROR_LIMIT,
                        "parked_limit: %u submissions are held back", dev->held);
@@ -8770,8 +8755,12 @@ static hcqi_producer **hcqi_job_make_syncs(const hcqi_submit *s, hcq_job *job, h
         const hcq_packet *p = &v->packets[v->syncs[i].packet];
         const hcq_device *other = HCQI_CAST(const hcq_device *, p->u.sync.device);
         uint32_t segment = v->syncs[i].segment;
-        uint64_t value;
-        hcqi_signal *t = hcqi_sync_of(job, p, &value);
+        hcqi_signal *t = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+        uint64_t value = p->u.sync.value;
+        if (p->flags & HCQI_RELATIVE) {
+            t = job->launch->signals[p->u.relative.slice];
+            value = p->u.relative.place;
+        }
         if (p->kind == HCQ_COMMAND_TIMESTAMP) {
             hcqi_producer *stamp = hcqi_job_promise(job, &link, segment, t, 0);
             stamp->slot = HCQI_CAST(const uint64_t *, p->u.sync.slot);
