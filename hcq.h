@@ -5231,12 +5231,9 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 
 /* 1 = there is more of it. */
 static int hcqi_job_advance_past(hcq_job *job) {
-    if (++job->segment == hcqi_job_segments(job)) {
-        hcqi_job_finish(job);
-        return 0;
-    }
-    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
-    return 1;
+    if (++job->segment < hcqi_job_segments(job)) { return 1; }
+    hcqi_job_finish(job);
+    return 0;
 }
 
 static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
@@ -5327,6 +5324,7 @@ static int hcqi_job_step(hcq_job *job) {
     r.points.count = 0;
     r.past_count = 0;
     r.reason = NULL;
+    while (job->at != NULL && job->at->segment < job->segment) { job->at = job->at->list; }
     int waits = job->at != NULL && job->at->segment == job->segment;
     if (result == HCQ_OK && waits) { result = hcqi_job_look(&r); }
     if (result == HCQ_NOT_READY) { return 0; }
@@ -8081,7 +8079,7 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
 
 /* Does it say what the recording says now? An update, or a profile that begins or ends,
    makes the next state of it, and only of that one versions can be made. */
-static int hcqi_version_is_now(const hcqi_version *v) {
+static HCQI_HOT int hcqi_version_is_now(const hcqi_version *v) {
     return hcqi_version_is_built(v) && v->applied == v->queue->updates;
 }
 
@@ -8102,7 +8100,7 @@ typedef struct hcqi_choice {
     hcqi_version *busy;                /* ... wait until this one is done */
     hcqi_version *shape;               /* of the state asked for, in use or not */
     int moves;                         /* some user of one that would do gets on */
-    int full;                          /* there are as many as should be for this device */
+    int full;                          /* none to use, and as many as the device should have */
 } hcqi_choice;
 
 /* Does the version take one of a bound queue's slots? Those of an earlier
@@ -8121,7 +8119,6 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     uint64_t generation = now ? q->generation : shape->generation;
     uint64_t applied = now ? q->updates : shape->applied;
     int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
-    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
     uint32_t count = 0;
     memset(c, 0, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
@@ -8150,17 +8147,20 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
             c->moves |= v->uses > v->stuck;
         }
     }
+    if (c->version != NULL) { return; }
+    int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
     c->full = count >= (bound ? 1u : 8u) * dev->desc.slots;
 }
 
 /* ---- a version for what was held ---- */
 
-/* A version for values that were kept: chosen, or made. HCQ_NOT_READY: one that is in use will
-   do. What was recorded then may be recorded no more: only versions of that state know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, hcqi_choice *c) {
+/* A version for values that were kept: chosen, or made if their shape is `now`. HCQ_NOT_READY:
+   one that is in use will do. What was recorded then may be recorded no more: only versions
+   of that state know it. */
+static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int now,
+                                    hcqi_choice *c) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
-    int now = hcqi_version_is_now(shape);
     hcqi_version_choose(q, dev, shape->slice, shape, values, c);
     c->moves |= shape->uses > shape->stuck;
     if (!c->current && shape->uses == 0) { c->version = shape; }
@@ -8190,7 +8190,7 @@ static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     hcqi_choice c;
     int now = hcqi_version_is_now(shape);
-    hcq_result r = hcqi_version_find(shape, job->values, &c);
+    hcq_result r = hcqi_version_find(shape, job->values, now, &c);
     int built = r != HCQ_OK || !now || hcqi_version_is_built(c.version);
     if (r == HCQ_OK && built) {
         r = now ? hcqi_version_catch_up(c.version, job->values)
