@@ -2255,6 +2255,7 @@ typedef struct hcqi_launch hcqi_launch;
 typedef struct hcqi_graph hcqi_graph;
 typedef struct hcqi_profile hcqi_profile;
 struct hcqi_submit;
+struct hcqi_resolve;
 
 /* Objects of one size in aligned chunks; chunks above `keep` go back when they
    are empty. */
@@ -2714,6 +2715,7 @@ typedef struct hcqi_graph_calls {
     void (*destroy)(hcq_queue *q);
     int (*waits)(const struct hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
     void (*release)(hcqi_launch *launch);
+    uint32_t *(*edges)(const hcqi_version *v, size_t *bytes);
 } hcqi_graph_calls;
 
 struct hcqi_graph {
@@ -2775,6 +2777,8 @@ struct hcq_queue {
     uint32_t stated_count, stated_capacity;
     hcqi_patch *patches;               /* variables */
     uint32_t patch_count, patch_capacity;
+    hcq_result (*take)(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                       uint64_t *values); /* hcqi_values_take; NULL: no variables, ever */
     uint32_t value_count;
     uint16_t keys[HCQI_VALUE_WORDS];   /* of each value from 1 on: number * 2 + is it a buffer? */
     uint32_t stamps, reads;            /* timestamps, grids from buffers */
@@ -2790,6 +2794,7 @@ struct hcq_queue {
     uint32_t pending;                  /* submissions */
     int destroyed;
     int carries;                       /* for a job: that keeps what it names */
+    hcq_result (*carry)(hcq_job *job, const hcq_packet *p); /* hcqi_carry; NULL: no copies */
 };
 
 typedef struct hcqi_code {
@@ -2870,7 +2875,8 @@ typedef struct hcqi_event {
 typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
 
 struct hcqi_profile {
-    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start */
+    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
+    void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
     size_t size;                       /* with what the pointers point to */
     int on;
     hcqi_event *events;                /* rings */
@@ -5236,26 +5242,6 @@ static int hcqi_job_advance_past(hcq_job *job) {
     return 0;
 }
 
-static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
-    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
-    f->from = from;
-    f->to = to;
-}
-
-/* Notes what the work just handed over waits for, or waited for. Launches of
-   graphs know it from their plan. */
-static void hcqi_profile_waits(const hcqi_resolve *r) {
-    const hcqi_lane *lane = r->job->lane;
-    hcqi_profile *p = lane->dev->profile;
-    hcqi_site here = hcqi_lane_site(lane, lane->epoch);
-    if (r->job->number < p->first) { return; }
-    for (uint32_t i = 0; i < r->points.count; i++) {
-        hcqi_site from = hcqi_lane_site(r->points.lane[i], r->points.epoch[i]);
-        if (from.place != here.place) { hcqi_profile_flow(p, from, here); }
-    }
-    for (uint32_t i = 0; i < r->past_count; i++) { hcqi_profile_flow(p, r->past[i], here); }
-}
-
 /* The end of an overlapping launch: what it waits for is over, so it needs no
    place in its lane, where later launches may be before it. */
 static void hcqi_job_conclude(hcq_job *job) {
@@ -5310,7 +5296,7 @@ static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
         hcqi_job_refused(job, result, "submit");
         return 0;
     }
-    if (job->launch == NULL && hcqi_profile_on(dev)) { hcqi_profile_waits(r); }
+    if (job->launch == NULL && hcqi_profile_on(dev)) { dev->profile->waits(r); }
     return hcqi_job_advance_past(job);
 }
 
@@ -5702,16 +5688,14 @@ static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     return r;
 }
 
-static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p);
-
 static void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     const hcq_packet *p = &job->version->packets[seg->first];
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
     int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
-    hcq_result r = carries ? hcqi_carry(job, p) : reads ? hcqi_service_grid(job->version, p)
-                                                    : hcqi_service_host(dev, p);
+    hcq_result r = carries ? job->version->queue->carry(job, p)
+                 : reads ? hcqi_service_grid(job->version, p) : hcqi_service_host(dev, p);
     job->state = HCQI_JOB_HELD;
     if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
         job->state = HCQI_JOB_DUE;
@@ -6650,7 +6634,8 @@ static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *
     return HCQ_OK;
 }
 
-HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+/* A copy by a device that sees both ends. */
+static int32_t hcqi_record_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
     hcqi_operand to, from;
     HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_COPY, 2, 0));
     HCQI_PASS(hcqi_copy_set(queue, queue->count, &dst, &src, size, &to, &from));
@@ -6805,12 +6790,126 @@ static int hcqi_name_brought(const hcq_queue *q, uint32_t i, uint32_t k) {
     return hcqi_patch_find(q, i, hcqi_name_at(q, i, k)) != NULL;
 }
 
+/* Finds the buffer that a submission for `dev` brings as `number`. Anything but HCQ_OK: was
+   refused. */
+static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                                  uint32_t number, hcqi_operand *op) {
+    hcq_result why = HCQ_ERROR_INVALID;
+    const char *bad = "is missing";
+    char text[128];
+    if (number < sub->value_count && sub->values[number].buffer.device != NULL) {
+        const hcq_buffer *b = &sub->values[number].buffer;
+        op->a = hcqi_buffer_find(b, &why);
+        op->address = b->address;
+        op->reach = b->size;
+        if (op->a != NULL) { return HCQ_OK; }
+        bad = hcqi_buffer_bad(b, why);
+    } else if (number < sub->value_count) {
+        op->address = sub->values[number].number;
+        op->a = hcqi_address_find(dev, op->address, &why);
+        if (op->a != NULL) {
+            op->reach = op->a->memory.size - (op->address - op->a->memory.address);
+            return HCQ_OK;
+        }
+        bad = hcqi_address_bad(dev, op->address, text, sizeof text);
+    }
+    return hcqi_refuse(q->dev, why, "values: number %u, of queue '%s', %s", number, q->label, bad);
+}
+
+/* The same, into the place of a list as `dev` sees it. */
+static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_device *dev,
+                                 const hcq_submission *sub, uint32_t place, uint64_t *values,
+                                 hcqi_operand *op) {
+    hcq_result why;
+    HCQI_PASS(hcqi_value_find(q, owner, sub, q->keys[place] / 2, op));
+    values[place] = op->address;
+    if (op->a->dev == dev) { return HCQ_OK; }
+    values[0] |= (uint64_t)1 << op->a->dev->slot;
+    values[place] = hcqi_allocation_map(dev, op->a, op->address, &why);
+    return why == HCQ_OK ? why : hcqi_refuse(q->dev, why, "values: number %u: device '%s' cannot "
+                                             "see it", q->keys[place] / 2u, dev->label);
+}
+
+/* Does what is brought as an end of a copy meet the other end? If that is brought, too, the
+   later of the two says so. */
+static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                           const hcq_submission *sub, const hcqi_operand *op) {
+    uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
+    const hcqi_patch *brings = hcqi_patch_find(q, i, hcqi_name_at(q, i, name));
+    hcqi_operand other = { q->names[q->metas[i].name_first + name], NULL,
+                           hcqi_name_address(q, i, name), 0 };
+    if (brings > patch) { return 0; }
+    if (brings != NULL) { (void)hcqi_value_find(q, dev, sub, brings->number, &other); }
+    return op->a == other.a && hcqi_ranges_overlap(op->address, other.address,
+                                                   q->packets[i].u.copy.size);
+}
+
+/* A buffer for a part of a command: what is wrong with it, or NULL; or *r is not HCQ_OK. */
+static const char *hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                                    const hcq_submission *sub, uint64_t *values, hcq_result *r) {
+    hcqi_operand op;
+    const hcq_packet *p = &q->packets[patch->command];
+    int copy = p->kind == HCQ_COMMAND_COPY, fill = p->kind == HCQ_COMMAND_FILL;
+    *r = hcqi_value_see(q, dev, dev, sub, patch->value, values, &op);
+    if (*r != HCQ_OK || p->kind == HCQ_COMMAND_EXEC) { return NULL; }
+    if (op.reach < p->u.copy.size) { return "has fewer bytes than were recorded"; }
+    if (fill && op.address % p->value_size != 0) { return "is not a multiple of value_size"; }
+    return copy && hcqi_copy_meets(q, patch, dev, sub, &op) ? "overlaps the copy's other end"
+                                                            : NULL;
+}
+
+/* A number for a part of a command: what is wrong with it, or NULL. */
+static const char *hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
+                                    const hcq_submission *sub, uint64_t *values) {
+    const hcq_packet *p = &q->packets[patch->command];
+    if (patch->number >= sub->value_count) { return "is missing"; }
+    const hcq_value *v = &sub->values[patch->number];
+    if (v->buffer.device != NULL) { return "is a buffer where a number goes"; }
+    values[patch->value] = v->number;
+    if (p->kind == HCQ_COMMAND_EXEC && patch->at < HCQI_IN_BLOCK) {
+        return v->number <= patch->extra ? NULL : "is a grid beyond its maximum";
+    } else if (p->kind == HCQ_COMMAND_EXEC) {
+        return hcqi_placeholder_find(q, v->number) == NULL ? NULL : hcqi_hides_text;
+    } else if (patch->at != offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
+        return NULL;
+    }
+    uint64_t step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+    int fits = v->number != 0 && v->number <= p->u.copy.size && v->number % step == 0;
+    return fits ? NULL : "is a size of 0, beyond the recorded one or no multiple of value_size";
+}
+
+/* The list of what the submission brings for a queue's commands, if that is within what
+   was promised when they were recorded. */
+static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                                   uint64_t *values) {
+    for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
+    for (uint32_t i = 0; i < q->patch_count; i++) {
+        const hcqi_patch *patch = &q->patches[i];
+        const char *bad = NULL;
+        hcq_result r = HCQ_OK;
+        if (q->keys[patch->value] % 2 == 0) {
+            bad = hcqi_number_take(q, patch, sub, values);
+        } else if (values[patch->value] == 0 || patch->at < HCQI_IN_BLOCK) { /* else it is known */
+            bad = hcqi_buffer_take(q, patch, dev, sub, values, &r);
+        }
+        if (bad != NULL) {
+            r = hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                            "values: number %u, %llu, of queue '%s' command %u, %s", patch->number,
+                            (unsigned long long)values[patch->value], q->label, patch->command,
+                            bad);
+        }
+        if (r != HCQ_OK) { return r; }
+    }
+    return HCQ_OK;
+}
+
 /* A part of a command is variable from now on. There is room. */
 static void hcqi_patch_add(hcq_queue *q, hcqi_patch patch, uint32_t key) {
     hcqi_meta *m = &q->metas[patch.command];
     patch.next = m->patches;
     patch.value = (uint16_t)hcqi_value_place(q, key);
     q->patches[q->patch_count++] = patch;
+    q->take = hcqi_values_take;
     m->patches = q->patch_count;
 }
 
@@ -6877,6 +6976,7 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     p->index = q->count;
     q->stamps += kind == HCQ_COMMAND_TIMESTAMP;
     q->reads += kind == HCQ_COMMAND_EXEC && p->u.exec.grid_at != 0;
+    if (other->carry != NULL) { q->carry = other->carry; }
     if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
     if (m->arena_size != 0) {
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
@@ -7845,35 +7945,6 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
     return HCQ_OK;
 }
 
-/* The edges of a slice between its packets, in one block with where they begin. */
-static uint32_t *hcqi_version_edges(const hcqi_version *v, size_t *bytes) {
-    const hcqi_plan *plan = &v->queue->graph->plan;
-    const hcqi_slice *slice = &plan->slices[v->slice];
-    uint32_t total = 0, at = 0, next = 0;
-    for (uint32_t k = 0; k < slice->count; k++) {
-        total += plan->calls[slice->calls[k]].edge_count;
-    }
-    *bytes = ((size_t)v->count + 1 + total) * sizeof(uint32_t);
-    uint32_t *first = HCQI_CAST(uint32_t *, hcqi_new(&v->queue->dev->hooks, *bytes));
-    if (first == NULL) { return NULL; }
-    uint32_t *edges = first + v->count + 1;
-    for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
-        const hcqi_call *c = &plan->calls[slice->calls[k]];
-        uint32_t place = v->places[slice->calls[k]];
-        const hcq_packet *last = place == 0 ? NULL : &v->packets[place - 1];
-        if (last != NULL && last->kind == HCQ_COMMAND_HOST && last->u.host.fn == NULL) {
-            place -= 2;                /* what reads its grid: that is where it begins */
-        }
-        while (next <= place) { first[next++] = at; }
-        for (uint32_t e = 0; e < c->edge_count; e++) {
-            uint32_t before = plan->edges[c->edge_first + e];
-            if (plan->calls[before].slice == v->slice) { edges[at++] = v->places[before]; }
-        }
-    }
-    while (next <= v->count) { first[next++] = at; }
-    return first;
-}
-
 /* It rises with every change of what versions are made from. */
 static uint64_t hcqi_queue_state(const hcq_queue *q) {
     return q->generation + q->updates + (q->graph == NULL ? 0 : q->graph->plan.serial);
@@ -7909,7 +7980,7 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
     if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     if (backend->encode == NULL) { return HCQ_OK; }
     if (v->recording.bound && v->queue->graph != NULL && v->dev->caps.edges && !v->profiled) {
-        first = hcqi_version_edges(v, &bytes);
+        first = v->queue->graph->calls->edges(v, &bytes);
         if (first == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
         v->recording.edge_first = first;
         v->recording.edges = first + v->count + 1;
@@ -8265,119 +8336,6 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
     return r;
 }
 
-/* Finds the buffer that a submission for `dev` brings as `number`. Anything but HCQ_OK: was
-   refused. */
-static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
-                                  uint32_t number, hcqi_operand *op) {
-    hcq_result why = HCQ_ERROR_INVALID;
-    const char *bad = "is missing";
-    char text[128];
-    if (number < sub->value_count && sub->values[number].buffer.device != NULL) {
-        const hcq_buffer *b = &sub->values[number].buffer;
-        op->a = hcqi_buffer_find(b, &why);
-        op->address = b->address;
-        op->reach = b->size;
-        if (op->a != NULL) { return HCQ_OK; }
-        bad = hcqi_buffer_bad(b, why);
-    } else if (number < sub->value_count) {
-        op->address = sub->values[number].number;
-        op->a = hcqi_address_find(dev, op->address, &why);
-        if (op->a != NULL) {
-            op->reach = op->a->memory.size - (op->address - op->a->memory.address);
-            return HCQ_OK;
-        }
-        bad = hcqi_address_bad(dev, op->address, text, sizeof text);
-    }
-    return hcqi_refuse(q->dev, why, "values: number %u, of queue '%s', %s", number, q->label, bad);
-}
-
-/* The same, into the place of a list as `dev` sees it. */
-static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_device *dev,
-                                 const hcq_submission *sub, uint32_t place, uint64_t *values,
-                                 hcqi_operand *op) {
-    hcq_result why;
-    HCQI_PASS(hcqi_value_find(q, owner, sub, q->keys[place] / 2, op));
-    values[place] = op->address;
-    if (op->a->dev == dev) { return HCQ_OK; }
-    values[0] |= (uint64_t)1 << op->a->dev->slot;
-    values[place] = hcqi_allocation_map(dev, op->a, op->address, &why);
-    return why == HCQ_OK ? why : hcqi_refuse(q->dev, why, "values: number %u: device '%s' cannot "
-                                             "see it", q->keys[place] / 2u, dev->label);
-}
-
-/* Does what is brought as an end of a copy meet the other end? If that is brought, too, the
-   later of the two says so. */
-static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
-                           const hcq_submission *sub, const hcqi_operand *op) {
-    uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
-    const hcqi_patch *brings = hcqi_patch_find(q, i, hcqi_name_at(q, i, name));
-    hcqi_operand other = { q->names[q->metas[i].name_first + name], NULL,
-                           hcqi_name_address(q, i, name), 0 };
-    if (brings > patch) { return 0; }
-    if (brings != NULL) { (void)hcqi_value_find(q, dev, sub, brings->number, &other); }
-    return op->a == other.a && hcqi_ranges_overlap(op->address, other.address,
-                                                   q->packets[i].u.copy.size);
-}
-
-/* A buffer for a part of a command: what is wrong with it, or NULL; or *r is not HCQ_OK. */
-static const char *hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
-                                    const hcq_submission *sub, uint64_t *values, hcq_result *r) {
-    hcqi_operand op;
-    const hcq_packet *p = &q->packets[patch->command];
-    int copy = p->kind == HCQ_COMMAND_COPY, fill = p->kind == HCQ_COMMAND_FILL;
-    *r = hcqi_value_see(q, dev, dev, sub, patch->value, values, &op);
-    if (*r != HCQ_OK || p->kind == HCQ_COMMAND_EXEC) { return NULL; }
-    if (op.reach < p->u.copy.size) { return "has fewer bytes than were recorded"; }
-    if (fill && op.address % p->value_size != 0) { return "is not a multiple of value_size"; }
-    return copy && hcqi_copy_meets(q, patch, dev, sub, &op) ? "overlaps the copy's other end"
-                                                            : NULL;
-}
-
-/* A number for a part of a command: what is wrong with it, or NULL. */
-static const char *hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
-                                    const hcq_submission *sub, uint64_t *values) {
-    const hcq_packet *p = &q->packets[patch->command];
-    if (patch->number >= sub->value_count) { return "is missing"; }
-    const hcq_value *v = &sub->values[patch->number];
-    if (v->buffer.device != NULL) { return "is a buffer where a number goes"; }
-    values[patch->value] = v->number;
-    if (p->kind == HCQ_COMMAND_EXEC && patch->at < HCQI_IN_BLOCK) {
-        return v->number <= patch->extra ? NULL : "is a grid beyond its maximum";
-    } else if (p->kind == HCQ_COMMAND_EXEC) {
-        return hcqi_placeholder_find(q, v->number) == NULL ? NULL : hcqi_hides_text;
-    } else if (patch->at != offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
-        return NULL;
-    }
-    uint64_t step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
-    int fits = v->number != 0 && v->number <= p->u.copy.size && v->number % step == 0;
-    return fits ? NULL : "is a size of 0, beyond the recorded one or no multiple of value_size";
-}
-
-/* The list of what the submission brings for a queue's commands, if that is within what
-   was promised when they were recorded. */
-static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
-                                   uint64_t *values) {
-    for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
-    for (uint32_t i = 0; i < q->patch_count; i++) {
-        const hcqi_patch *patch = &q->patches[i];
-        const char *bad = NULL;
-        hcq_result r = HCQ_OK;
-        if (q->keys[patch->value] % 2 == 0) {
-            bad = hcqi_number_take(q, patch, sub, values);
-        } else if (values[patch->value] == 0 || patch->at < HCQI_IN_BLOCK) { /* else it is known */
-            bad = hcqi_buffer_take(q, patch, dev, sub, values, &r);
-        }
-        if (bad != NULL) {
-            r = hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                            "values: number %u, %llu, of queue '%s' command %u, %s", patch->number,
-                            (unsigned long long)values[patch->value], q->label, patch->command,
-                            bad);
-        }
-        if (r != HCQ_OK) { return r; }
-    }
-    return HCQ_OK;
-}
-
 /* Will a held job get on without anybody else's help? */
 static int hcqi_job_moves(const hcq_job *job) {
     int watched = 0;
@@ -8608,7 +8566,8 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     HCQI_REFUSE_UNLESS(s->dev, q->dev->backend == s->dev->backend, HCQ_ERROR_FOREIGN,
                        "queue '%s': is of another backend", q->label);
     uint64_t values[HCQI_VALUE_WORDS];
-    HCQI_PASS(hcqi_values_take(q, s->dev, s->sub, values));
+    values[0] = 0;
+    if (q->take != NULL) { HCQI_PASS(q->take(q, s->dev, s->sub, values)); }
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { owner->pins++; }
@@ -10430,16 +10389,19 @@ HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
 /* ========================================================================== */
 /* ---- eager copies ---------------------------------------------- >>eager - */
 
-/* How one eager call waits. */
+typedef int32_t (*hcqi_copy_fn)(hcq_queue *q, hcq_buffer dst, hcq_buffer src, uint64_t size);
+
+/* How one eager call waits, and copies. */
 typedef struct hcqi_eager {
     const char *what;
     uint64_t deadline;
     int unordered;                     /* not behind everything submitted earlier */
     int silent;                        /* the caller chose the time-out: waits for what is held */
+    hcqi_copy_fn copy;
 } hcqi_eager;
 
 static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
-    hcqi_eager e = { what, hcqi_deadline(dev->desc.timeout_ns), 0, 0 };
+    hcqi_eager e = { what, hcqi_deadline(dev->desc.timeout_ns), 0, 0, NULL };
     return e;
 }
 
@@ -10541,7 +10503,7 @@ static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer s
     int kept = dst.device == src.device && !e->unordered;
     HCQI_PASS(hcqi_eager_queue_take(dev, HCQ_COPY, kept, &q));
     int32_t index = q->count != 0 ? (int32_t)hcq_queue_update_copy(q, 0, &dst, &src, size)
-                                  : hcq_queue_copy(q, dst, src, size);
+                                  : e->copy(q, dst, src, size);
     hcq_device *other = dev == dst.device ? src.device : dst.device;
     hcq_result r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, other, q, e, done);
     hcqi_eager_queue_give(q, kept && r == HCQ_OK);
@@ -10822,7 +10784,8 @@ static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
 
 /* `timeout_ns` NULL: the device's. */
 static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_transfer_end src,
-                                    uint64_t size, uint32_t flags, const uint64_t *timeout_ns) {
+                                    uint64_t size, uint32_t flags, const uint64_t *timeout_ns,
+                                    hcqi_copy_fn copy) {
     hcqi_transfer t;
     memset(&t, 0, sizeof t);
     t.end[0] = dst;
@@ -10840,6 +10803,7 @@ static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_
     t.e = hcqi_eager_of(to != NULL ? to : from, what);
     t.e.unordered = flags != 0;
     t.e.silent = timeout_ns != NULL;
+    t.e.copy = copy;
     if (timeout_ns != NULL) { t.e.deadline = hcqi_deadline(*timeout_ns); }
     hcq_result r = hcqi_transfer_route(&t);
     if (to != NULL) { hcqi_unpin(to); }
@@ -10849,17 +10813,17 @@ static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_
 
 HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
     return hcqi_transfer_run("copyin", hcq_transfer_device(dst), hcq_transfer_host(src, size), size,
-                             0, NULL);
+                             0, NULL, hcqi_record_copy);
 }
 
 HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
     return hcqi_transfer_run("copyout", hcq_transfer_host(dst, size), hcq_transfer_device(src),
-                             size, 0, NULL);
+                             size, 0, NULL, hcqi_record_copy);
 }
 
 HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                  uint32_t flags, uint64_t timeout_ns) {
-    return hcqi_transfer_run("transfer", dst, src, size, flags, &timeout_ns);
+    return hcqi_transfer_run("transfer", dst, src, size, flags, &timeout_ns, hcq_queue_copy);
 }
 
 /* ---- many at once ---- */
@@ -11063,6 +11027,13 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     while (w->segment <= job->segment) { w = w->list; } /* the first behind the copy is its */
     hcqi_waiter_set(w, hcqi_signal_find(point.signal), point.value);
     return HCQ_OK;
+}
+
+/* Only who records such copies has in the program what carries them. */
+HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    int32_t index = hcqi_record_copy(queue, dst, src, size);
+    if (index >= 0) { queue->carry = hcqi_carry; }
+    return index;
 }
 
 /* ========================================================================== */
@@ -13532,11 +13503,41 @@ static void hcqi_graph_delete(hcq_queue *q) {
     q->graph = NULL;
 }
 
+/* The edges of a slice between its packets, in one block with where they begin. */
+static uint32_t *hcqi_graph_edges(const hcqi_version *v, size_t *bytes) {
+    const hcqi_plan *plan = &v->queue->graph->plan;
+    const hcqi_slice *slice = &plan->slices[v->slice];
+    uint32_t total = 0, at = 0, next = 0;
+    for (uint32_t k = 0; k < slice->count; k++) {
+        total += plan->calls[slice->calls[k]].edge_count;
+    }
+    *bytes = ((size_t)v->count + 1 + total) * sizeof(uint32_t);
+    uint32_t *first = HCQI_CAST(uint32_t *, hcqi_new(&v->queue->dev->hooks, *bytes));
+    if (first == NULL) { return NULL; }
+    uint32_t *edges = first + v->count + 1;
+    for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
+        const hcqi_call *c = &plan->calls[slice->calls[k]];
+        uint32_t place = v->places[slice->calls[k]];
+        const hcq_packet *last = place == 0 ? NULL : &v->packets[place - 1];
+        if (last != NULL && last->kind == HCQ_COMMAND_HOST && last->u.host.fn == NULL) {
+            place -= 2;                /* what reads its grid: that is where it begins */
+        }
+        while (next <= place) { first[next++] = at; }
+        for (uint32_t e = 0; e < c->edge_count; e++) {
+            uint32_t before = plan->edges[c->edge_first + e];
+            if (plan->calls[before].slice == v->slice) { edges[at++] = v->places[before]; }
+        }
+    }
+    while (next <= v->count) { first[next++] = at; }
+    return first;
+}
+
 /* ---- making ---- */
 
 static const hcqi_graph_calls hcqi_graph_core = { hcqi_graph_run, hcqi_graph_bind,
                                                   hcqi_graph_clear, hcqi_graph_delete,
-                                                  hcqi_launch_waits, hcqi_launch_release };
+                                                  hcqi_launch_waits, hcqi_launch_release,
+                                                  hcqi_graph_edges };
 
 HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
     if (graph != NULL) { *graph = NULL; }
@@ -14553,6 +14554,26 @@ static uint64_t hcqi_packet_half(const hcq_packet *p) {
 
 static uint64_t hcqi_later(uint64_t one, uint64_t other) { return one > other ? one : other; }
 
+static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
+    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
+    f->from = from;
+    f->to = to;
+}
+
+/* Notes what the work just handed over waits for, or waited for. Launches of
+   graphs know it from their plan. */
+static void hcqi_profile_waits(const hcqi_resolve *r) {
+    const hcqi_lane *lane = r->job->lane;
+    hcqi_profile *p = lane->dev->profile;
+    hcqi_site here = hcqi_lane_site(lane, lane->epoch);
+    if (r->job->number < p->first) { return; }
+    for (uint32_t i = 0; i < r->points.count; i++) {
+        hcqi_site from = hcqi_lane_site(r->points.lane[i], r->points.epoch[i]);
+        if (from.place != here.place) { hcqi_profile_flow(p, from, here); }
+    }
+    for (uint32_t i = 0; i < r->past_count; i++) { hcqi_profile_flow(p, r->past[i], here); }
+}
+
 /* What a job that is over, and went well, leaves behind in its version. */
 static void hcqi_profile_collect(const hcq_job *job) {
     const hcqi_version *v = job->version;
@@ -14645,6 +14666,7 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     if (p != NULL) {
         p->clock = clock;
         p->collect = hcqi_profile_collect;
+        p->waits = hcqi_profile_waits;
         p->first = device->next_number;
         p->on = 1;
         device->profile = p;
