@@ -2068,7 +2068,7 @@ HCQ_API void hcq_sys_library_close(void *library);
    that the hardware has, its next segment is a batch: the backend prepares it (submit), and once
    the lock is free it is given, in order (>>service). What the batch raises is promised for its
    epoch, the next value of the lane's counter. With its last segment the job is HANDED over; a
-   host command makes it DUE, then a service thread CALLS it.
+   host command makes it DUE, then a service thread CALLS it (>>serving).
 
    Reaping a lane (hcqi_reap) asks how far its counter is. Promises up to there land: signals are
    raised (>>raising) and wake who waits. Jobs up to there are over: profile, versions and memory
@@ -2187,17 +2187,6 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
     do {                                                                           \
         hcq_result hcqi_passed = (call);                                           \
         if (hcqi_passed != HCQ_OK) { return hcqi_passed; }                         \
-    } while (0)
-
-/* The same with a refusal, unless `ok`; of a function that has the lock, or lets go of it
-   there. */
-#define HCQI_REFUSE_UNLESS(dev, ok, ...)                                           \
-    do {                                                                           \
-        if (!(ok)) { return hcqi_refuse((dev), __VA_ARGS__); }                     \
-    } while (0)
-#define HCQI_LEAVE_UNLESS(dev, ok, ...)                                            \
-    do {                                                                           \
-        if (!(ok)) { return hcqi_leave_refusing((dev), __VA_ARGS__); }             \
     } while (0)
 
 /* On the way of every submission, and called from two places. */
@@ -3056,15 +3045,18 @@ static void hcqi_cuda_fork_child(void);
 #define HCQI_DEF
 #endif
 
-static void hcqi_ready_push(hcq_job *job);
-static void hcqi_job_drop_version(hcq_job *job);
-static void hcqi_queue_feed(hcq_queue *q);
-static void hcqi_allocation_free_late(hcqi_allocation *a);
-static void hcqi_fork_child(void);
-static void hcqi_service_ring(hcq_device *dev);
-static void hcqi_device_ring(hcq_device *dev);
+/* In a child of fork, which has one thread and of its parent's no more than a copy
+   of the memory, in the middle of any change: all that is there is closed by letting
+   go of it. Registries stay, serials go on, nothing native is called. */
+static void hcqi_fork_child(void) {
+    size_t kept = offsetof(struct hcqi_core, lock);
+    memset((uint8_t *)&hcqi_core + kept, 0, sizeof hcqi_core - kept);
+    hcqi_core.forks++;
+#ifdef HCQ_CUDA
+    hcqi_cuda_fork_child();
+#endif
+}
 
-/* ========================================================================== */
 /* ========================================================================== */
 /* ---- system --------------------------------------------------- >>system - */
 /* Time, sleeping, threads and libraries: the same functions for each system, and
@@ -3614,6 +3606,12 @@ static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse(hcq_device *dev, hcq_result resu
     return result;
 }
 
+/* Ends the calling function with that, unless `ok`. */
+#define HCQI_REFUSE_UNLESS(dev, ok, ...)                                           \
+    do {                                                                           \
+        if (!(ok)) { return hcqi_refuse((dev), __VA_ARGS__); }                     \
+    } while (0)
+
 static hcq_result hcqi_oom(hcq_device *dev, const char *what) {
     return hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "%s: out of memory", what);
 }
@@ -3914,24 +3912,6 @@ static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number
 static void hcqi_failures_free(hcq_device *dev, hcqi_failures *f) {
     hcqi_delete(&dev->hooks, f->ranges, f->capacity * sizeof *f->ranges);
     memset(f, 0, sizeof *f);
-}
-
-static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_version *v,
-                            const hcq_packet *packet, const char *native, int64_t code) {
-    hcq_error_info *e = &dev->error;
-    if (e->result != HCQ_OK) { return; }
-    memset(e, 0, sizeof *e);
-    e->result = result;
-    e->command = packet == NULL ? -1 : (int64_t)packet->index;
-    e->native_code = code;
-    if (v != NULL) { hcqi_copy_label(e->queue, v->recording.label); }
-    if (packet != NULL && packet->kind == HCQ_COMMAND_EXEC) {
-        hcqi_copy_label(e->program, packet->u.exec.program->info.label);
-    }
-    hcqi_copy_label(e->native, native);
-    hcqi_refuse(dev, result, "queue '%s' command %d: %s%s%s", e->queue, (int)e->command,
-                hcq_result_text(result), native == NULL ? "" : " in ",
-                native == NULL ? "" : native);
 }
 
 /* The next bit of a mask that is set, from `n` on; 64 = none. */
@@ -4288,6 +4268,50 @@ static void hcqi_sleeper_wake(hcqi_sleeper *sleeper) {
     hcqi_atomic_store32(&sleeper->awake, 1);
 }
 
+static void hcqi_line_add(hcqi_line *line, hcqi_line_kind kind, hcq_job *job) {
+    job->line = (uint8_t)kind;
+    job->ready_next = NULL;
+    *(line->tail != NULL ? &line->tail->ready_next : &line->head) = job;
+    line->tail = job;
+}
+
+/* The first, or NULL. */
+static hcq_job *hcqi_line_take(hcqi_line *line) {
+    hcq_job *job = line->head;
+    if (job == NULL) { return NULL; }
+    line->head = job->ready_next;
+    if (line->head == NULL) { line->tail = NULL; }
+    job->line = HCQI_LINE_NONE;
+    return job;
+}
+
+static void hcqi_job_ready(hcq_job *job) {
+    hcqi_line_add(&hcqi_core.ready, HCQI_LINE_READY, job);
+}
+
+static void hcqi_lane_unstall(hcqi_lane *lane) {
+    hcq_job *job;
+    if (lane->stall.head == NULL) { return; }
+    hcqi_watch(-1);
+    while ((job = hcqi_line_take(&lane->stall)) != NULL) { hcqi_job_ready(job); }
+}
+
+/* The one that waits longest looks again. Called whenever a user of the queue's
+   versions is over or stuck, so somebody always will be who calls it once more. */
+static void hcqi_queue_feed(hcq_queue *q) {
+    hcq_job *job = hcqi_line_take(&q->starved);
+    if (job == NULL) { return; }
+    hcqi_watch(-1);
+    hcqi_job_ready(job);
+}
+
+/* Those before it in another line look again, too. */
+static void hcqi_ready_push(hcq_job *job) {
+    if (job->line == HCQI_LINE_STALLED) { hcqi_lane_unstall(job->lane); }
+    while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
+    if (job->line == HCQI_LINE_NONE) { hcqi_job_ready(job); }
+}
+
 /* Makes the job, notification or thread look again at what it waits for. */
 static void hcqi_waiter_wake(hcqi_waiter *w) {
     hcqi_waiter_unlink(w);
@@ -4338,7 +4362,49 @@ static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
     hcqi_signal_wake(s, value, value);
 }
 
-static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above);
+static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
+    if (lane->done == lane->epoch) { return lane->done; }
+    const hcq_backend *backend = lane->dev->backend;
+    uint64_t value = backend->completed(lane->dev->self, &lane->base, lane->active);
+    uint64_t done = lane->base_epoch[lane->active] + value;
+    if (value == 0 && lane->shadow_used && lane->done < lane->base_epoch[lane->active]) {
+        uint32_t shadow = 1 - lane->active;
+        done = lane->base_epoch[shadow] + backend->completed(lane->dev->self, &lane->base, shadow);
+    }
+    return done > lane->epoch ? lane->epoch : done;
+}
+
+static hcq_result hcqi_job_failure(const hcq_job *job) {
+    if (job->result != 0) { return (hcq_result)(int32_t)job->result; }
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
+}
+
+/* Why the producer's job failed before it got so far, or HCQ_OK. */
+static hcq_result hcqi_producer_result(const hcqi_producer *p) {
+    uint64_t failed = hcqi_atomic_load64(&p->job->failed_epoch);
+    if (p->job->lane->dev->lost != HCQ_OK) { return p->job->lane->dev->lost; }
+    return failed != 0 && p->epoch >= failed ? hcqi_job_failure(p->job) : HCQ_OK;
+}
+
+static int hcqi_producer_done(const hcqi_producer *p) {
+    return hcqi_lane_completed(p->job->lane) >= p->epoch && hcqi_producer_result(p) == HCQ_OK;
+}
+
+/* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be
+   met before a raise that came first. What has been raised by now counts as reached, and is
+   not late: of what is below `above` some, on other lanes. */
+static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
+    hcqi_producer *p = s->pending_head;
+    uint64_t end = above == NULL ? UINT64_MAX : above->value;
+    for (uint32_t i = 0; p != NULL && p->value < end && (above == NULL || i < 8); i++) {
+        int other = above == NULL || p->job->lane != above->job->lane;
+        if (!p->applied && other && hcqi_producer_done(p)) {
+            p->applied = 1;
+            if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
+        }
+        p = p->next;
+    }
+}
 
 /* `value` will not be raised. Lower values that were handed over may still be, so
    the failure begins above the highest of them; should that one break as well, it
@@ -4437,19 +4503,247 @@ static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
 }
 
 /* ========================================================================== */
-/* ---- jobs: held, handed over, over ---------------------------- >>jobs - */
+/* ---- allocations ----------------------------------------- >>allocations - */
 
-static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
-    if (lane->done == lane->epoch) { return lane->done; }
-    const hcq_backend *backend = lane->dev->backend;
-    uint64_t value = backend->completed(lane->dev->self, &lane->base, lane->active);
-    uint64_t done = lane->base_epoch[lane->active] + value;
-    if (value == 0 && lane->shadow_used && lane->done < lane->base_epoch[lane->active]) {
-        uint32_t shadow = 1 - lane->active;
-        done = lane->base_epoch[shadow] + backend->completed(lane->dev->self, &lane->base, shadow);
+static uint32_t hcqi_table_at(const hcq_device *dev, uint64_t address) {
+    uint32_t low = 0, high = dev->table_count; /* first allocation above `address` */
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (dev->table[mid]->memory.address <= address) { low = mid + 1; } else { high = mid; }
     }
-    return done > lane->epoch ? lane->epoch : done;
+    return low;
 }
+
+static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t address) {
+    uint32_t at = hcqi_table_at(dev, address);
+    if (at == 0) { return NULL; }
+    hcqi_allocation *a = dev->table[at - 1];
+    return address - a->memory.address < a->memory.size ? a : NULL;
+}
+
+/* The bytes of `a` from an address in it to its end. */
+static hcq_buffer hcqi_buffer_of(const hcqi_allocation *a, uint64_t address) {
+    hcq_buffer b;
+    uint64_t offset = address - a->memory.address;
+    b.address = address;
+    b.size = a->memory.size - offset;
+    b.host = a->memory.host == NULL ? NULL : HCQI_CAST(uint8_t *, a->memory.host) + offset;
+    b.device = a->dev;
+    b.id = a->id;
+    return b;
+}
+
+/* The living allocation that `buffer` views, or NULL with *why set. */
+static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *why) {
+    *why = HCQ_ERROR_INVALID;
+    if (buffer->device == NULL || buffer->size == 0 || buffer->id == 0) { return NULL; }
+    *why = HCQ_ERROR_CLOSED;
+    if (!hcqi_device_open(buffer->device)) { return NULL; }
+    hcqi_allocation *a = hcqi_allocation_find(buffer->device, buffer->address);
+    if (a == NULL || a->id != buffer->id) { return NULL; }
+    *why = HCQ_ERROR_INVALID;
+    if (buffer->size > a->memory.size - (buffer->address - a->memory.address)) { return NULL; }
+    return a;
+}
+
+/* What is wrong with a buffer that hcqi_buffer_find did not find, for a log. */
+static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
+    if (why != HCQ_ERROR_CLOSED) {
+        if (buffer->device == NULL && buffer->size == 0) {
+            return "is zero: was not made, or is a view out of range";
+        }
+        return buffer->address >> 56 == HCQI_TAG ? "is a placeholder of a graph"
+                                                 : "is not a buffer, or beyond its end";
+    }
+    return hcqi_device_open(buffer->device) ? "was freed" : "its device was closed";
+}
+
+/* Is it one, or none? */
+static int hcqi_allocation_lives(const hcqi_allocation *a) {
+    return a == NULL || a->state == HCQI_LIVE;
+}
+
+/* Where an address lies that is in no buffer that `dev` sees, for a log. */
+static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
+                                    size_t size) {
+    unsigned long long at = (unsigned long long)address;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        if (other == NULL || other == dev || hcqi_allocation_find(other, address) == NULL) {
+            continue;
+        }
+        snprintf(text, size, "is 0x%llx, in a buffer of '%s', which '%s' does not see", at,
+                 other->label, dev->label);
+        return text;
+    }
+    int freed = 0;
+    for (int cached = 0; cached < 2; cached++) {
+        const hcqi_allocation *a = dev->freed_tail[cached];
+        for (int i = 0; a != NULL && i < HCQI_SETTLE; i++, a = a->prev) {
+            freed |= address - a->memory.address < a->memory.size;
+        }
+    }
+    uint32_t next = hcqi_table_at(dev, address);
+    const hcq_memory *m = next == 0 ? NULL : &dev->table[next - 1]->memory;
+    if (address >> 56 == HCQI_TAG) {
+        snprintf(text, size, "is 0x%llx, a placeholder, but not one of this graph", at);
+    } else if (freed) {
+        snprintf(text, size, "is 0x%llx, in a buffer that was freed", at);
+    } else if (m != NULL && address - m->address - m->size < 65536) {
+        snprintf(text, size, "is 0x%llx, %llu bytes past the end of a buffer of %llu", at,
+                 (unsigned long long)(address - m->address - m->size),
+                 (unsigned long long)m->size);
+    } else {
+        snprintf(text, size, "is 0x%llx, not inside a buffer", at);
+    }
+    return text;
+}
+
+/* Is it that device still, and not done? */
+static int hcqi_stamp_unmet(const hcqi_stamp *s) {
+    return hcqi_device_is(s->dev, s->serial) && s->dev->done_prefix < s->number;
+}
+
+/* Once the block is freed `dev` is to be asked, too. */
+static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
+    uint32_t i = 0;
+    while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
+    hcqi_stamp *s = i < a->stamp_count ? &a->stamps[i]
+                  : HCQI_PUSH(&a->dev->hooks, a->stamps, a->stamp_count, a->stamp_capacity);
+    if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    s->dev = dev;
+    s->serial = dev->serial;
+    return HCQ_OK;
+}
+
+/* The address at which `dev` sees `address` inside `a`; maps it when it is
+   another device's. 0 = it cannot, with *why set. */
+static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
+                                    hcq_result *why) {
+    uint64_t base = 0;
+    *why = HCQ_OK;
+    if (a->dev == dev) { return address; }
+    if (dev->backend->map == NULL ||
+        dev->backend->map(dev->self, a->dev->backend, a->dev->self, &a->memory, &base) != HCQ_OK) {
+        *why = HCQ_ERROR_FOREIGN;
+        return 0;
+    }
+    *why = hcqi_allocation_stamp(a, dev);
+    return *why == HCQ_OK ? base + (address - a->memory.address) : 0;
+}
+
+static void hcqi_allocation_delete(hcqi_allocation *a) {
+    hcq_device *dev = a->dev;
+    hcqi_delete(&dev->hooks, a->stamps, a->stamp_capacity * sizeof *a->stamps);
+    hcqi_delete(&dev->hooks, a, sizeof *a);
+    hcqi_device_unref(dev);
+}
+
+static void hcqi_allocation_unname(hcqi_allocation *a) {
+    a->names--;
+    if (a->names == 0 && a->state == HCQI_TOMB) { hcqi_allocation_delete(a); }
+}
+
+/* The allocation an argument's address lies in: this device's, or another's
+   that this one can see. Recordings keep the owner's addresses; versions are
+   made with those that their device sees. */
+static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq_result *why) {
+    hcqi_allocation *a = hcqi_allocation_find(dev, address);
+    if (a != NULL) { return a; }
+    *why = HCQ_ERROR_INVALID;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *other = hcqi_core.devices[i];
+        a = other == NULL || other == dev ? NULL : hcqi_allocation_find(other, address);
+        if (a == NULL) { continue; }
+        if (hcqi_allocation_map(dev, a, address, why) != 0) { return a; }
+        if (*why == HCQ_ERROR_OUT_OF_MEMORY) { return NULL; }
+    }
+    return NULL;
+}
+
+/* A freed block that may be used again is in its device's list of those, in the order of
+   the frees, and in a ring of the blocks of its size and kind, in the same order: what the
+   device had to do before it is done in that order, too. So an alloc looks at the newest
+   of a ring, which is done where all are, else at the oldest, and a trim at the list's
+   first. Only blocks that wait for other devices are in the way of those: some are passed
+   over. Blocks that nobody will be given again have a list of their own. */
+
+static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t flags) {
+    uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
+    hcqi_allocation **link = &dev->shelves[(h >> 58) % HCQI_SHELVES];
+    while (*link != NULL && ((*link)->memory.size != size || (*link)->flags != flags)) {
+        link = &(*link)->shelf_next;
+    }
+    return link;
+}
+
+/* The list that it is in while it is freed. */
+static int hcqi_freed_list(const hcqi_allocation *a) {
+    return (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) == 0 &&
+           ((a->flags & HCQ_ZEROED) == 0 || a->memory.host != NULL);
+}
+
+static void hcqi_freed_put(hcqi_allocation *a) {
+    int cached = hcqi_freed_list(a);
+    a->state = HCQI_FREED;
+    a->prev = a->dev->freed_tail[cached];
+    a->next = NULL;
+    *(a->prev != NULL ? &a->prev->next : &a->dev->freed_head[cached]) = a;
+    a->dev->freed_tail[cached] = a;
+    a->dev->freed_bytes += a->memory.size;
+    if (!cached) { return; }
+    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *first = *link;
+    a->same_next = first != NULL ? first : a;
+    a->same_prev = first != NULL ? first->same_prev : a;
+    a->same_prev->same_next = a;
+    a->same_next->same_prev = a;
+    if (first != NULL) { return; }
+    a->shelf_next = NULL;
+    *link = a;
+}
+
+static void hcqi_freed_take(hcqi_allocation *a) {
+    int cached = hcqi_freed_list(a);
+    *(a->prev != NULL ? &a->prev->next : &a->dev->freed_head[cached]) = a->next;
+    *(a->next != NULL ? &a->next->prev : &a->dev->freed_tail[cached]) = a->prev;
+    a->dev->freed_bytes -= a->memory.size;
+    if (!cached) { return; }
+    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *next = a->same_next;
+    if (*link == a) {
+        if (next != a) { next->shelf_next = a->shelf_next; }
+        *link = next != a ? next : a->shelf_next;
+    }
+    a->same_prev->same_next = next;
+    next->same_prev = a->same_prev;
+}
+
+/* From now on nobody can name the block. */
+static void hcqi_allocation_retire(hcqi_allocation *a) {
+    hcq_device *dev = a->dev;
+    uint32_t at = hcqi_table_at(dev, a->memory.address) - 1;
+    dev->table_count--;
+    memmove(&dev->table[at], &dev->table[at + 1], (dev->table_count - at) * sizeof *dev->table);
+    dev->allocated_bytes -= a->memory.size;
+    if (a->names != 0) { hcqi_core.named_frees++; }
+    a->number = dev->next_number - 1;
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
+        hcq_device *other = a->stamps[i].dev;
+        if (hcqi_device_open(other)) { a->stamps[i].number = other->next_number - 1; }
+    }
+    hcqi_freed_put(a);
+}
+
+/* Of what the caller named, or NULL: of hcq_free_after, where only running work is left
+   before its points, so that the block can be stamped and is free for whoever comes after
+   that, or of the core's own. What leaves the cache does so at the next alloc or free. */
+static void hcqi_allocation_free_late(hcqi_allocation *a) {
+    if (a == NULL) { return; }
+    if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
+    hcqi_allocation_unname(a);
+}
+
+/* ========================================================================== */
+/* ---- jobs: held, handed over, over ---------------------------- >>jobs - */
 
 static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
     hcq_lane_point point;
@@ -4465,34 +4759,10 @@ static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
 
 static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lane; }
 
-static void hcqi_line_add(hcqi_line *line, hcqi_line_kind kind, hcq_job *job) {
-    job->line = (uint8_t)kind;
-    job->ready_next = NULL;
-    *(line->tail != NULL ? &line->tail->ready_next : &line->head) = job;
-    line->tail = job;
-}
-
-/* The first, or NULL. */
-static hcq_job *hcqi_line_take(hcqi_line *line) {
-    hcq_job *job = line->head;
-    if (job == NULL) { return NULL; }
-    line->head = job->ready_next;
-    if (line->head == NULL) { line->tail = NULL; }
-    job->line = HCQI_LINE_NONE;
-    return job;
-}
-
 /* `job` looks again when the lane's counters may have been swapped. */
 static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
     if (lane->stall.head == NULL) { hcqi_watch(1); }
     hcqi_line_add(&lane->stall, HCQI_LINE_STALLED, job);
-}
-
-static void hcqi_lane_unstall(hcqi_lane *lane) {
-    hcq_job *job;
-    if (lane->stall.head == NULL) { return; }
-    hcqi_watch(-1);
-    while ((job = hcqi_line_take(&lane->stall)) != NULL) { hcqi_ready_push(job); }
 }
 
 /* Grace periods: one that begins now has ended when every batch handed over so
@@ -4700,13 +4970,22 @@ static hcqi_state hcqi_state_now(hcqi_signal *s, uint64_t value, hcq_result *why
 
 /* ---- held ---- */
 
-static void hcqi_ready_push(hcq_job *job) {
-    if (job->line != HCQI_LINE_NONE) {
-        if (job->line == HCQI_LINE_STALLED) { hcqi_lane_unstall(job->lane); } /* pushes all */
-        while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
-        return;
-    }
-    hcqi_line_add(&hcqi_core.ready, HCQI_LINE_READY, job);
+static int hcqi_is_held(const hcq_job *job) {
+    return job != NULL && job->state != HCQI_JOB_HANDED;
+}
+
+/* The first held job of a device, which may be NULL, from a number on; NULL: no more. */
+static hcq_job *hcqi_held_from(const hcq_device *dev, uint64_t number) {
+    if (dev == NULL || dev->held == 0) { return NULL; }
+    if (number <= dev->handed_prefix) { number = dev->handed_prefix + 1; }
+    while (number < dev->next_number && !hcqi_is_held(hcqi_job_at(dev, number))) { number++; }
+    return hcqi_job_at(dev, number);
+}
+
+/* Is it the service thread's turn? `due`: to begin, as all before it is complete. */
+static int hcqi_job_hosts(const hcq_job *job, int due) {
+    if (job->state == HCQI_JOB_CALLING) { return !due; }
+    return job->state == HCQI_JOB_DUE && (!due || job->lane->done >= job->due);
 }
 
 /* Seldom: a job ended while it was about to be looked at. */
@@ -4759,11 +5038,6 @@ static void hcqi_job_unlink_waits(hcq_job *job) {
     for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
         if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
     }
-}
-
-static hcq_result hcqi_job_failure(const hcq_job *job) {
-    if (job->result != 0) { return (hcq_result)(int32_t)job->result; }
-    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
 }
 
 typedef struct hcqi_resolve {
@@ -4933,35 +5207,6 @@ static void hcqi_job_free(hcq_job *job) {
     if (launch != NULL) { launch->queue->graph->calls->release(launch); }
 }
 
-/* Why the producer's job failed before it got so far, or HCQ_OK. */
-static hcq_result hcqi_producer_result(const hcqi_producer *p) {
-    uint64_t failed = hcqi_atomic_load64(&p->job->failed_epoch);
-    if (p->job->lane->dev->lost != HCQ_OK) { return p->job->lane->dev->lost; }
-    return failed != 0 && p->epoch >= failed ? hcqi_job_failure(p->job) : HCQ_OK;
-}
-
-static int hcqi_producer_done(const hcqi_producer *p) {
-    return hcqi_lane_completed(p->job->lane) >= p->epoch && hcqi_producer_result(p) == HCQ_OK;
-}
-
-/* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be
-   met before a raise that came first. What has been raised by now counts as reached, and is
-   not late: of what is below `above` some, on other lanes. */
-static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
-    hcqi_producer *p = s->pending_head;
-    uint64_t end = above == NULL ? UINT64_MAX : above->value;
-    for (uint32_t i = 0; p != NULL && p->value < end && (above == NULL || i < 8); i++) {
-        int other = above == NULL || p->job->lane != above->job->lane;
-        if (!p->applied && other && hcqi_producer_done(p)) {
-            p->applied = 1;
-            if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
-        }
-        p = p->next;
-    }
-}
-
-static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number);
-
 static int hcqi_profile_on(const hcq_device *dev) {
     return dev->profile != NULL && dev->profile->on;
 }
@@ -5042,6 +5287,14 @@ static void hcqi_job_cover(const hcq_job *job) {
     }
 }
 
+static void hcqi_job_unstick(hcq_job *job) {
+    if (!job->stuck) { return; }
+    job->stuck = 0;
+    job->version->stuck--;
+}
+
+static void hcqi_version_release(hcqi_version *v, uint64_t *kept);
+
 /* The job is over: its number is done, it goes away. hcqi_jobs_retired follows. */
 static void hcqi_job_retire(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
@@ -5052,7 +5305,8 @@ static void hcqi_job_retire(hcq_job *job) {
         if (result == HCQ_OK && job->version->profiled && dev->profile != NULL) {
             dev->profile->collect(job);
         }
-        hcqi_job_drop_version(job);
+        hcqi_job_unstick(job);
+        hcqi_version_release(job->version, job->values);
     }
     if (result != HCQ_OK) { hcqi_failures_add(dev, &dev->failures, job->number, result); }
     dev->window[job->number & dev->window_mask] = NULL;
@@ -5093,7 +5347,30 @@ static void hcqi_reap_all(void) {
     HCQI_LANES(lane) { hcqi_reap(lane); }
 }
 
+static void hcqi_signal_refresh(hcqi_signal *s) {
+    if (s->kind != HCQI_USER) { hcqi_reap_device(s->dev); }
+    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
+}
+
 /* ---- handed over, or failed ---- */
+
+static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_version *v,
+                            const hcq_packet *packet, const char *native, int64_t code) {
+    hcq_error_info *e = &dev->error;
+    if (e->result != HCQ_OK) { return; }
+    memset(e, 0, sizeof *e);
+    e->result = result;
+    e->command = packet == NULL ? -1 : (int64_t)packet->index;
+    e->native_code = code;
+    if (v != NULL) { hcqi_copy_label(e->queue, v->recording.label); }
+    if (packet != NULL && packet->kind == HCQ_COMMAND_EXEC) {
+        hcqi_copy_label(e->program, packet->u.exec.program->info.label);
+    }
+    hcqi_copy_label(e->native, native);
+    hcqi_refuse(dev, result, "queue '%s' command %d: %s%s%s", e->queue, (int)e->command,
+                hcq_result_text(result), native == NULL ? "" : " in ",
+                native == NULL ? "" : native);
+}
 
 /* Breaks what the packets that will not run would have raised. */
 static void hcqi_job_break_promises(hcq_job *job, hcq_result result, hcqi_reason *reason) {
@@ -5257,12 +5534,6 @@ static void hcqi_job_conclude(hcq_job *job) {
 
 static int hcqi_job_take(hcq_job *job);
 
-static void hcqi_job_unstick(hcq_job *job) {
-    if (!job->stuck) { return; }
-    job->stuck = 0;
-    job->version->stuck--;
-}
-
 /* Looks at what a job waits for: HCQ_OK, why it fails, or HCQ_NOT_READY: it waits on. */
 static hcq_result hcqi_job_look(hcqi_resolve *r) {
     hcq_job *job = r->job;
@@ -5421,6 +5692,154 @@ static int hcqi_unbuilt_next(void) {
 /* ========================================================================== */
 /* ---- service: what happens when the lock is free ------------ >>service - */
 
+/* ---- batches are given to the hardware ---- */
+
+HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
+}
+
+static void hcqi_leave(void);
+
+HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
+                                   const hcq_packet *packet, const char *native,
+                                   int64_t native_code) {
+    int mine = hcqi_enter_anew();
+    hcqi_lane *lane = job->lane;
+    if (packet != NULL || native != NULL) {
+        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
+    }
+    if (done != NULL && hcqi_atomic_load32(&job->run_result) == 0) {
+        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
+        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
+    }
+    if (done != NULL) {
+        hcqi_lane_failed(lane, done->epoch, result);
+        hcqi_atomic_store32(&lane->any_failed, 1);
+        hcqi_atomic_store32(&lane->dev->any_failed, 1);
+    }
+    if (!mine) { hcqi_leave(); }
+}
+
+HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
+    hcqi_lane *lane = hcqi_lane_of(wait->lane);
+    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
+    hcqi_enter();
+    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
+    hcqi_leave();
+    return r;
+}
+
+/* The batches to be given next, as many as lie side by side, or NULL. */
+static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
+    for (;;) {
+        hcqi_posts *first = dev->posts_out;
+        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
+        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
+        if (*count != 0) { return &first->batches[dev->posts_given]; }
+        if (next == 0) { return NULL; }
+        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
+        dev->posts_given = 0;
+        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
+        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
+    }
+}
+
+/* Does the batch belong to what failed before, or wait for it? */
+static void hcqi_post_check(hcq_batch *batch) {
+    hcq_result r = hcq_backend_job_result(batch->job);
+    for (uint32_t i = 0; r == HCQ_OK && i < batch->wait_count; i++) {
+        r = hcq_backend_wait_result(&batch->waits[i]);
+    }
+    if (r == HCQ_OK || batch->result != HCQ_OK) { return; }
+    batch->result = r;
+    hcq_backend_job_fail(batch->job, &batch->done, r, NULL, NULL, 0);
+}
+
+/* Everything pending ends; whoever gives does it, so that no batch is in use. */
+static void hcqi_device_lose(hcq_device *dev) {
+    hcq_batch *left;
+    uint32_t count;
+    if (!hcqi_atomic_cas32(&dev->loss, 1, 2)) { return; }
+    if (dev->backend->lose != NULL) { dev->backend->lose(dev->self); }
+    hcqi_enter();
+    while (dev->posts != NULL && (left = hcqi_posts_next(dev, &count)) != NULL) {
+        dev->posts_given += count;
+    }
+    dev->lost = dev->loss_result;
+    dev->timeline->failure = dev->lost;
+    hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
+    hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
+    hcqi_reap_device(dev);
+    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
+    hcqi_leave();
+}
+
+/* All were given. */
+static void hcqi_posts_delete(hcq_device *dev) {
+    uint32_t none;
+    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
+    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
+    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
+}
+
+static void hcqi_posts_give(hcq_device *dev) {
+    hcq_batch *batches;
+    uint32_t count;
+    while (hcqi_atomic_load32(&dev->loss) == 0 &&
+           (batches = hcqi_posts_next(dev, &count)) != NULL) {
+        for (uint32_t i = 0; i < count; i++) { hcqi_post_check(&batches[i]); }
+        dev->posts_given += dev->backend->give(dev->self, batches, count);
+    }
+}
+
+/* What was submitted goes to the hardware. One thread at a time gives: others wait for it,
+   and find their own work gone, unless they are in the middle of giving themselves, on
+   whatever device; then the one who does it here looks once more. */
+static void hcqi_device_ring(hcq_device *dev) {
+    if (dev->backend->give == NULL) {
+        if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
+        hcqi_device_lose(dev);
+        return;
+    }
+    for (uint32_t turn = 0; !hcqi_atomic_cas32(&dev->giver, 0, 1); turn++) {
+        if (hcqi_giving != 0) {
+            if (hcqi_atomic_cas32(&dev->giver, 1, 2)) { return; }
+            if (hcqi_atomic_load32(&dev->giver) == 2) { return; }
+        } else if (turn < 64) {
+            hcqi_atomic_pause();
+        } else {
+            (void)hcq_sys_wait(&dev->giver, 1, 50000);
+        }
+    }
+    hcqi_giving++;
+    do {
+        hcqi_atomic_store32(&dev->giver, 1);
+        hcqi_posts_give(dev);
+        hcqi_device_lose(dev);
+    } while (!hcqi_atomic_cas32(&dev->giver, 1, 0));
+    hcqi_giving--;
+}
+
+/* Without the lock; the device stays meanwhile. */
+static void hcqi_service_ring(hcq_device *dev) {
+    if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
+        if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
+            hcqi_enter();
+            dev->service_started = 0;
+            hcqi_atomic_store32(&dev->service_begun, 0);
+            hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
+            hcqi_leave();
+        }
+    }
+    hcqi_atomic_add32(&dev->service_word, 1);
+    hcq_sys_wake(&dev->service_word, 1);
+    if (hcqi_atomic_load32(&dev->service_waits) && dev->backend->kick != NULL) {
+        dev->backend->kick(dev->self);
+    }
+}
+
+/* ---- what is done once the lock is free ---- */
+
 /* What is to be done once the lock is free. Devices stay until it is, see
    hcqi_device_quiet. */
 typedef struct hcqi_bells {
@@ -5538,44 +5957,13 @@ static void hcqi_native_end(hcq_device *dev) {
 #define hcqi_leave_refusing(...) hcqi_leave_with(hcqi_refuse(__VA_ARGS__))
 #define hcqi_refuse_alone(...) (hcqi_enter(), hcqi_leave_refusing(__VA_ARGS__))
 
+#define HCQI_LEAVE_UNLESS(dev, ok, ...)                                            \
+    do {                                                                           \
+        if (!(ok)) { return hcqi_leave_refusing((dev), __VA_ARGS__); }             \
+    } while (0)
+
 static hcq_result hcqi_null(const char *parameter) {
     return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
-}
-
-/* Logs a heading and, line by line, what the points wait for, or where there are none the
-   device's dump. Without the lock; `dev` stays. */
-static void hcqi_tell(hcq_device *dev, hcq_result result, const char *heading,
-                      const hcq_point *points, uint32_t count) {
-    char text[2048];
-    if (count != 0) { hcq_explain(points, count, text, sizeof text); }
-    if (count == 0) { hcq_device_dump(dev, text, sizeof text); }
-    hcqi_refuse_alone(dev, result, "%s", heading);
-    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
-        end = strchr(line, '\n');
-        if (end != NULL) { *end++ = 0; }
-        hcqi_refuse_alone(dev, result, "%s", line);
-    }
-}
-
-/* A time-out that the caller did not choose; lets go of the lock meanwhile. */
-static void hcqi_timeout_tell(hcq_device *dev, const char *what, const char *label) {
-    char text[128];
-    snprintf(text, sizeof text, "%s '%.31s' timed out; the device says:", what, label);
-    hcqi_apart_begin(dev);
-    hcqi_tell(dev, HCQ_TIMEOUT, text, NULL, 0);
-    hcqi_apart_end(dev);
-}
-
-/* In a child of fork, which has one thread and of its parent's no more than a copy
-   of the memory, in the middle of any change: all that is there is closed by letting
-   go of it. Registries stay, serials go on, nothing native is called. */
-static void hcqi_fork_child(void) {
-    size_t kept = offsetof(struct hcqi_core, lock);
-    memset((uint8_t *)&hcqi_core + kept, 0, sizeof hcqi_core - kept);
-    hcqi_core.forks++;
-#ifdef HCQ_CUDA
-    hcqi_cuda_fork_child();
-#endif
 }
 
 /* Of what has no slot that tells: is it the parent's? */
@@ -5624,448 +6012,68 @@ static void hcqi_event_wait(uint64_t left_ns) {
     hcqi_core.event_waiters--;
 }
 
-/* ---- the service thread ---- */
-/* Only for devices whose backend has no threads of its own: runs host commands
-   and notices completions while somebody watches. Started when first needed. */
-
-/* Is it the service thread's turn? `due`: to begin, as all before it is complete. */
-static int hcqi_job_hosts(const hcq_job *job, int due) {
-    if (job->state == HCQI_JOB_CALLING) { return !due; }
-    return job->state == HCQI_JOB_DUE && (!due || job->lane->done >= job->due);
-}
-
-/* The oldest such job of the lane, or NULL. */
-static hcq_job *hcqi_lane_hosted(const hcqi_lane *lane, int due) {
-    hcq_job *held = lane->held_head, *job = lane->loose_head;
-    while (job != NULL && !hcqi_job_hosts(job, due)) { job = job->next; }
-    if (held == NULL || !hcqi_job_hosts(held, due)) { return job; }
-    return job == NULL || held->number < job->number ? held : job;
-}
-
-/* Lanes take turns, and the oldest of a lane is first. */
-static hcq_job *hcqi_service_due(const hcq_device *dev, uint32_t turn) {
-    hcq_job *job = NULL;
-    uint32_t lanes = dev->lost == HCQ_OK ? dev->lane_count : 0; /* else they fail instead */
-    for (uint32_t k = 0; job == NULL && k < lanes; k++) {
-        job = hcqi_lane_hosted(&dev->lanes[(turn + k) % dev->lane_count], 1);
-    }
-    return job;
-}
-
-static uint64_t hcqi_clock_now(hcq_device *dev) {
-    hcq_clock clock = { 0, 0, 0 };
-    dev->backend->clock(dev->self, &clock);
-    return clock.device_ns;
-}
-
-/* The backend may have encoded what the packet was. */
-static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
-    if (v->generation == 0) { return HCQ_OK; } /* or will, with what it is now */
-    v->dev->packets_patched++;
-    if (v->dev->backend->patch == NULL || (v->packets[at].flags & HCQI_FAR)) { return HCQ_OK; }
-    return v->dev->backend->patch(v->dev->self, &v->recording, at);
-}
-
-/* The grid that packet `p` reads becomes that of the exec behind it. */
-static hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet *p) {
-    uint32_t exec = (uint32_t)(p - v->packets) + 1 + (uint32_t)v->profiled, grid[3];
-    memcpy(grid, p->u.host.user, sizeof grid);
-    int within = HCQ_GRID_WITHIN(grid, p->u.host.most);
-    if (within) { memcpy(v->packets[exec].u.exec.grid, grid, sizeof grid); }
-    hcq_result r = within ? hcqi_version_patched(v, exec) : HCQ_ERROR_INVALID;
-    if (r == HCQ_OK) { return HCQ_OK; }
-    hcqi_error_note(v->dev, r, v, &v->packets[exec], within ? NULL : HCQ_GRID_ABOVE, 0);
-    return r;
-}
-
-static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
-    uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
-    hcqi_leave();
-    if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
-    hcq_result r = p->u.host.fn(p->u.host.user);
-    if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
-    hcqi_enter();
-    return r;
-}
-
-static void hcqi_service_call(hcq_job *job) {
-    const hcqi_segment *seg = hcqi_job_segment(job);
-    const hcq_packet *p = &job->version->packets[seg->first];
-    job->state = HCQI_JOB_CALLING;
-    hcq_device *dev = job->lane->dev;
-    int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
-    hcq_result r = carries ? job->version->queue->carry(job, p)
-                 : reads ? hcqi_service_grid(job->version, p) : hcqi_service_host(dev, p);
-    job->state = HCQI_JOB_HELD;
-    if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
-        job->state = HCQI_JOB_DUE;
-        hcqi_reap_all();
-        hcqi_event_wait(1000000);
-    } else if (r < 0) {
-        hcq_result result = carries || reads ? r : HCQ_ERROR_HOST;
-        hcqi_error_note(dev, result, job->version, p, NULL, r);
-        hcqi_job_fail(job, result, NULL);
-    } else if (hcqi_job_advance_past(job)) {
-        hcqi_ready_push(job);
-    }
-}
-
-/* A lane with work to wait for, or NULL; `busy` counts them. */
-static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
-    hcqi_lane *found = NULL;
-    *busy = 0;
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        int needed = lane->watched || hcqi_lane_hosted(lane, 0) != NULL;
-        if (needed && lane->done < lane->epoch) {
-            if (found == NULL) { found = lane; }
-            (*busy)++;
-        }
-    }
-    return found;
-}
-
-static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
-    uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
-    hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
-    if (lane == NULL) {
-        hcqi_leave();
-        hcq_sys_wait(&dev->service_word, seen, HCQ_FOREVER);
-        hcqi_enter();
-        return;
-    }
-    hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
-    uint64_t slice = busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
-    lane->host_users[p.counter]++;
-    hcqi_atomic_store32(&dev->service_waits, 1);
-    hcqi_leave();
-    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, slice, 1);
-    hcqi_enter();
-    hcqi_atomic_store32(&dev->service_waits, 0);
-    lane->host_users[p.counter]--;
-    if (lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
-}
-
-static void hcqi_service_run(void *user) {
-    hcq_device *dev = HCQI_CAST(hcq_device *, user);
-    hcqi_enter();
-    hcq_backend_callback(1);
-    for (uint32_t turn = 0; !dev->service_stop; turn++) {
-        hcqi_reap_device(dev);
-        hcqi_drain();
-        hcq_job *job = hcqi_service_due(dev, turn);
-        if (job != NULL) {
-            hcqi_service_call(job);
-        } else {
-            hcqi_service_sleep(dev, turn);
-        }
-    }
-    hcqi_leave();
-}
-
-/* Without the lock; the device stays meanwhile. */
-static void hcqi_service_ring(hcq_device *dev) {
-    if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
-        dev->service.run_fn = hcqi_service_run;
-        dev->service.user = dev;
-        memcpy(dev->service.name, "hcq-service", 12);
-        if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
-            hcqi_enter();
-            dev->service_started = 0;
-            hcqi_atomic_store32(&dev->service_begun, 0);
-            hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
-            hcqi_leave();
-        }
-    }
-    hcqi_atomic_add32(&dev->service_word, 1);
-    hcq_sys_wake(&dev->service_word, 1);
-    if (hcqi_atomic_load32(&dev->service_waits) && dev->backend->kick != NULL) {
-        dev->backend->kick(dev->self);
-    }
-}
-
-/* ---- batches are given to the hardware ---- */
-
-HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
-    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
-}
-
-HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
-                                   const hcq_packet *packet, const char *native,
-                                   int64_t native_code) {
-    int mine = hcqi_enter_anew();
-    hcqi_lane *lane = job->lane;
-    if (packet != NULL || native != NULL) {
-        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
-    }
-    if (done != NULL && hcqi_atomic_load32(&job->run_result) == 0) {
-        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
-        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
-    }
-    if (done != NULL) {
-        hcqi_lane_failed(lane, done->epoch, result);
-        hcqi_atomic_store32(&lane->any_failed, 1);
-        hcqi_atomic_store32(&lane->dev->any_failed, 1);
-    }
-    if (!mine) { hcqi_leave(); }
-}
-
-HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
-    hcqi_lane *lane = hcqi_lane_of(wait->lane);
-    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
-    hcqi_enter();
-    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
-    return hcqi_leave_with(r);
-}
-
-/* The batches to be given next, as many as lie side by side, or NULL. */
-static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
-    for (;;) {
-        hcqi_posts *first = dev->posts_out;
-        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
-        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
-        if (*count != 0) { return &first->batches[dev->posts_given]; }
-        if (next == 0) { return NULL; }
-        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
-        dev->posts_given = 0;
-        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
-        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
-    }
-}
-
-/* Does the batch belong to what failed before, or wait for it? */
-static void hcqi_post_check(hcq_batch *batch) {
-    hcq_result r = hcq_backend_job_result(batch->job);
-    for (uint32_t i = 0; r == HCQ_OK && i < batch->wait_count; i++) {
-        r = hcq_backend_wait_result(&batch->waits[i]);
-    }
-    if (r == HCQ_OK || batch->result != HCQ_OK) { return; }
-    batch->result = r;
-    hcq_backend_job_fail(batch->job, &batch->done, r, NULL, NULL, 0);
-}
-
-/* Everything pending ends; whoever gives does it, so that no batch is in use. */
-static void hcqi_device_lose(hcq_device *dev) {
-    hcq_batch *left;
-    uint32_t count;
-    if (!hcqi_atomic_cas32(&dev->loss, 1, 2)) { return; }
-    if (dev->backend->lose != NULL) { dev->backend->lose(dev->self); }
-    hcqi_enter();
-    while (dev->posts != NULL && (left = hcqi_posts_next(dev, &count)) != NULL) {
-        dev->posts_given += count;
-    }
-    dev->lost = dev->loss_result;
-    dev->timeline->failure = dev->lost;
-    hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
-    hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
-    hcqi_reap_device(dev);
-    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
-    hcqi_leave();
-}
-
-/* All were given. */
-static void hcqi_posts_delete(hcq_device *dev) {
-    uint32_t none;
-    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
-    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
-    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
-}
-
-static void hcqi_posts_give(hcq_device *dev) {
-    hcq_batch *batches;
-    uint32_t count;
-    while (hcqi_atomic_load32(&dev->loss) == 0 &&
-           (batches = hcqi_posts_next(dev, &count)) != NULL) {
-        for (uint32_t i = 0; i < count; i++) { hcqi_post_check(&batches[i]); }
-        dev->posts_given += dev->backend->give(dev->self, batches, count);
-    }
-}
-
-/* What was submitted goes to the hardware. One thread at a time gives: others wait for it,
-   and find their own work gone, unless they are in the middle of giving themselves, on
-   whatever device; then the one who does it here looks once more. */
-static void hcqi_device_ring(hcq_device *dev) {
-    if (dev->backend->give == NULL) {
-        if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
-        hcqi_device_lose(dev);
-        return;
-    }
-    for (uint32_t turn = 0; !hcqi_atomic_cas32(&dev->giver, 0, 1); turn++) {
-        if (hcqi_giving != 0) {
-            if (hcqi_atomic_cas32(&dev->giver, 1, 2)) { return; }
-            if (hcqi_atomic_load32(&dev->giver) == 2) { return; }
-        } else if (turn < 64) {
-            hcqi_atomic_pause();
-        } else {
-            (void)hcq_sys_wait(&dev->giver, 1, 50000);
-        }
-    }
-    hcqi_giving++;
-    do {
-        hcqi_atomic_store32(&dev->giver, 1);
-        hcqi_posts_give(dev);
-        hcqi_device_lose(dev);
-    } while (!hcqi_atomic_cas32(&dev->giver, 1, 0));
-    hcqi_giving--;
-}
-
 /* ========================================================================== */
-/* ---- allocations ----------------------------------------- >>allocations - */
+/* ---- programs: their code on devices -------------------------- >>loading - */
 
-static uint32_t hcqi_table_at(const hcq_device *dev, uint64_t address) {
-    uint32_t low = 0, high = dev->table_count; /* first allocation above `address` */
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (dev->table[mid]->memory.address <= address) { low = mid + 1; } else { high = mid; }
+static void hcqi_program_unlist(hcq_program *p) {
+    if (p->prev != NULL) {
+        p->prev->next = p->next;
+    } else if (p->dev->programs == p) {
+        p->dev->programs = p->next;
     }
-    return low;
+    if (p->next != NULL) { p->next->prev = p->prev; }
+    p->next = NULL;
+    p->prev = NULL;
 }
 
-static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t address) {
-    uint32_t at = hcqi_table_at(dev, address);
-    if (at == 0) { return NULL; }
-    hcqi_allocation *a = dev->table[at - 1];
-    return address - a->memory.address < a->memory.size ? a : NULL;
-}
-
-/* The bytes of `a` from an address in it to its end. */
-static hcq_buffer hcqi_buffer_of(const hcqi_allocation *a, uint64_t address) {
-    hcq_buffer b;
-    uint64_t offset = address - a->memory.address;
-    b.address = address;
-    b.size = a->memory.size - offset;
-    b.host = a->memory.host == NULL ? NULL : HCQI_CAST(uint8_t *, a->memory.host) + offset;
-    b.device = a->dev;
-    b.id = a->id;
-    return b;
-}
-
-/* The living allocation that `buffer` views, or NULL with *why set. */
-static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *why) {
-    *why = HCQ_ERROR_INVALID;
-    if (buffer->device == NULL || buffer->size == 0 || buffer->id == 0) { return NULL; }
-    *why = HCQ_ERROR_CLOSED;
-    if (!hcqi_device_open(buffer->device)) { return NULL; }
-    hcqi_allocation *a = hcqi_allocation_find(buffer->device, buffer->address);
-    if (a == NULL || a->id != buffer->id) { return NULL; }
-    *why = HCQ_ERROR_INVALID;
-    if (buffer->size > a->memory.size - (buffer->address - a->memory.address)) { return NULL; }
-    return a;
-}
-
-/* What is wrong with a buffer that hcqi_buffer_find did not find, for a log. */
-static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
-    if (why != HCQ_ERROR_CLOSED) {
-        if (buffer->device == NULL && buffer->size == 0) {
-            return "is zero: was not made, or is a view out of range";
-        }
-        return buffer->address >> 56 == HCQI_TAG ? "is a placeholder of a graph"
-                                                 : "is not a buffer, or beyond its end";
+/* Its code on a device that closes, or where that is NULL on all of them. */
+static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
+    for (uint32_t i = 0; i < HCQI_MAX_DEVICES; i++) {
+        hcqi_code *c = &p->codes[i];
+        if (c->dev == NULL || (dev != NULL && c->dev != dev)) { continue; }
+        c->dev->backend->program_destroy(c->dev->self, c->code);
+        c->dev = NULL;
     }
-    return hcqi_device_open(buffer->device) ? "was freed" : "its device was closed";
 }
 
-/* Is it one, or none? */
-static int hcqi_allocation_lives(const hcqi_allocation *a) {
-    return a == NULL || a->state == HCQI_LIVE;
+/* `data`: of a blob, or NULL. */
+static void hcqi_blob_drop(hcq_device *dev, const void *data) {
+    const hcqi_blob *b = HCQI_CAST(const hcqi_blob *, data);
+    if (b == NULL) { return; }
+    hcqi_blob **link = &dev->blobs[(--b)->hash % HCQI_BLOBS];
+    while (*link != b) { link = &(*link)->next; }
+    if (--(*link)->refs != 0) { return; }
+    hcqi_blob *gone = *link;
+    *link = gone->next;
+    hcqi_delete(&dev->hooks, gone, sizeof *gone + gone->size);
 }
 
-/* Where an address lies that is in no buffer that `dev` sees, for a log. */
-static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
-                                    size_t size) {
-    unsigned long long at = (unsigned long long)address;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        if (other == NULL || other == dev || hcqi_allocation_find(other, address) == NULL) {
-            continue;
-        }
-        snprintf(text, size, "is 0x%llx, in a buffer of '%s', which '%s' does not see", at,
-                 other->label, dev->label);
-        return text;
-    }
-    int freed = 0;
-    for (int cached = 0; cached < 2; cached++) {
-        const hcqi_allocation *a = dev->freed_tail[cached];
-        for (int i = 0; a != NULL && i < HCQI_SETTLE; i++, a = a->prev) {
-            freed |= address - a->memory.address < a->memory.size;
-        }
-    }
-    uint32_t next = hcqi_table_at(dev, address);
-    const hcq_memory *m = next == 0 ? NULL : &dev->table[next - 1]->memory;
-    if (address >> 56 == HCQI_TAG) {
-        snprintf(text, size, "is 0x%llx, a placeholder, but not one of this graph", at);
-    } else if (freed) {
-        snprintf(text, size, "is 0x%llx, in a buffer that was freed", at);
-    } else if (m != NULL && address - m->address - m->size < 65536) {
-        snprintf(text, size, "is 0x%llx, %llu bytes past the end of a buffer of %llu", at,
-                 (unsigned long long)(address - m->address - m->size),
-                 (unsigned long long)m->size);
-    } else {
-        snprintf(text, size, "is 0x%llx, not inside a buffer", at);
-    }
-    return text;
-}
-
-/* Is it that device still, and not done? */
-static int hcqi_stamp_unmet(const hcqi_stamp *s) {
-    return hcqi_device_is(s->dev, s->serial) && s->dev->done_prefix < s->number;
-}
-
-/* Once the block is freed `dev` is to be asked, too. */
-static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
-    uint32_t i = 0;
-    while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
-    hcqi_stamp *s = i < a->stamp_count ? &a->stamps[i]
-                  : HCQI_PUSH(&a->dev->hooks, a->stamps, a->stamp_count, a->stamp_capacity);
-    if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    s->dev = dev;
-    s->serial = dev->serial;
-    return HCQ_OK;
-}
-
-/* The address at which `dev` sees `address` inside `a`; maps it when it is
-   another device's. 0 = it cannot, with *why set. */
-static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
-                                    hcq_result *why) {
-    uint64_t base = 0;
-    *why = HCQ_OK;
-    if (a->dev == dev) { return address; }
-    if (dev->backend->map == NULL ||
-        dev->backend->map(dev->self, a->dev->backend, a->dev->self, &a->memory, &base) != HCQ_OK) {
-        *why = HCQ_ERROR_FOREIGN;
-        return 0;
-    }
-    *why = hcqi_allocation_stamp(a, dev);
-    return *why == HCQ_OK ? base + (address - a->memory.address) : 0;
-}
-
-static void hcqi_allocation_delete(hcqi_allocation *a) {
-    hcq_device *dev = a->dev;
-    hcqi_delete(&dev->hooks, a->stamps, a->stamp_capacity * sizeof *a->stamps);
-    hcqi_delete(&dev->hooks, a, sizeof *a);
+static void hcqi_program_unref(hcq_program *p) {
+    if (--p->refs != 0) { return; }
+    hcq_device *dev = p->dev;
+    hcqi_program_unload(p, NULL);
+    hcqi_program_unlist(p);
+    for (int i = 0; i < HCQI_PARTS; i++) { hcqi_blob_drop(dev, p->parts[i]); }
+    p->magic = 0;
+    hcqi_delete(&dev->hooks, p, sizeof *p);
     hcqi_device_unref(dev);
 }
 
-static void hcqi_allocation_unname(hcqi_allocation *a) {
-    a->names--;
-    if (a->names == 0 && a->state == HCQI_TOMB) { hcqi_allocation_delete(a); }
-}
-
-/* The allocation an argument's address lies in: this device's, or another's
-   that this one can see. Recordings keep the owner's addresses; versions are
-   made with those that their device sees. */
-static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq_result *why) {
-    hcqi_allocation *a = hcqi_allocation_find(dev, address);
-    if (a != NULL) { return a; }
-    *why = HCQ_ERROR_INVALID;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *other = hcqi_core.devices[i];
-        a = other == NULL || other == dev ? NULL : hcqi_allocation_find(other, address);
-        if (a == NULL) { continue; }
-        if (hcqi_allocation_map(dev, a, address, why) != 0) { return a; }
-        if (*why == HCQ_ERROR_OUT_OF_MEMORY) { return NULL; }
+/* Makes the program's code on a device, where it has none yet. */
+static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev) {
+    hcqi_code *c = &program->codes[dev->slot], made = { dev, NULL, { 0, 0, 0 } };
+    hcq_program_info info = program->info; /* that one counts */
+    program->refs++;
+    hcqi_native_begin(dev);
+    hcq_result r = dev->backend->program_create(dev->self, &program->desc, &info, &made.code);
+    hcqi_native_end(dev);
+    if (r == HCQ_OK && c->dev == dev) { /* another thread was first */
+        dev->backend->program_destroy(dev->self, made.code);
+    } else if (r == HCQ_OK) {
+        *c = made;
     }
-    return NULL;
+    hcqi_program_unref(program);
+    return r;
 }
 
 /* ========================================================================== */
@@ -6221,8 +6229,6 @@ static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_
                "queue: a copy queue takes no exec");
     return HCQ_OK;
 }
-
-static void hcqi_program_unref(hcq_program *program);
 
 /* What a packet in a recording keeps alive. */
 static void hcqi_packet_ref(const hcq_packet *p) {
@@ -7573,22 +7579,6 @@ static void hcqi_version_release(hcqi_version *v, uint64_t *kept) {
     hcqi_queue_done(q);
 }
 
-static void hcqi_job_drop_version(hcq_job *job) {
-    uint64_t *kept = job->values;
-    hcqi_job_unstick(job);
-    job->values = NULL;
-    hcqi_version_release(job->version, kept);
-}
-
-/* The one that waits longest looks again. Called whenever a user of the queue's
-   versions is over or stuck, so somebody always will be who calls it once more. */
-static void hcqi_queue_feed(hcq_queue *q) {
-    hcq_job *job = hcqi_line_take(&q->starved);
-    if (job == NULL) { return; }
-    hcqi_watch(-1);
-    hcqi_ready_push(job);
-}
-
 static hcqi_segment *hcqi_segment_add(hcqi_version *v, uint32_t first) {
     hcqi_segment *seg = HCQI_PUSH(&v->queue->dev->hooks, v->segments, v->segment_count,
                                   v->segment_capacity);
@@ -7734,8 +7724,6 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
     hcqi_version_write(v, at, where, 8, address);
     return HCQ_OK;
 }
-
-static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev);
 
 /* NULL: the queue is no graph. */
 static const hcqi_call *hcqi_version_call(const hcqi_version *v, uint32_t call) {
@@ -8004,6 +7992,14 @@ static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
     uint32_t k = v->value_count;
     while (k != 0 && v->has_values && v->values[k] == values[k]) { k--; }
     return k == 0;
+}
+
+/* The backend may have encoded what the packet was. */
+static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
+    if (v->generation == 0) { return HCQ_OK; } /* or will, with what it is now */
+    v->dev->packets_patched++;
+    if (v->dev->backend->patch == NULL || (v->packets[at].flags & HCQI_FAR)) { return HCQ_OK; }
+    return v->dev->backend->patch(v->dev->self, &v->recording, at);
 }
 
 /* Writes the values that the version has not. */
@@ -8303,6 +8299,519 @@ static int hcqi_job_take(hcq_job *job) {
 }
 
 /* ========================================================================== */
+/* ---- the service thread --------------------------------------- >>serving - */
+/* Only for devices whose backend has no threads of its own: runs host commands
+   and notices completions while somebody watches. Started when first needed. */
+
+/* The oldest such job of the lane, or NULL. */
+static hcq_job *hcqi_lane_hosted(const hcqi_lane *lane, int due) {
+    hcq_job *held = lane->held_head, *job = lane->loose_head;
+    while (job != NULL && !hcqi_job_hosts(job, due)) { job = job->next; }
+    if (held == NULL || !hcqi_job_hosts(held, due)) { return job; }
+    return job == NULL || held->number < job->number ? held : job;
+}
+
+/* Lanes take turns, and the oldest of a lane is first. */
+static hcq_job *hcqi_service_due(const hcq_device *dev, uint32_t turn) {
+    hcq_job *job = NULL;
+    uint32_t lanes = dev->lost == HCQ_OK ? dev->lane_count : 0; /* else they fail instead */
+    for (uint32_t k = 0; job == NULL && k < lanes; k++) {
+        job = hcqi_lane_hosted(&dev->lanes[(turn + k) % dev->lane_count], 1);
+    }
+    return job;
+}
+
+static uint64_t hcqi_clock_now(hcq_device *dev) {
+    hcq_clock clock = { 0, 0, 0 };
+    dev->backend->clock(dev->self, &clock);
+    return clock.device_ns;
+}
+
+/* The grid that packet `p` reads becomes that of the exec behind it. */
+static hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet *p) {
+    uint32_t exec = (uint32_t)(p - v->packets) + 1 + (uint32_t)v->profiled, grid[3];
+    memcpy(grid, p->u.host.user, sizeof grid);
+    int within = HCQ_GRID_WITHIN(grid, p->u.host.most);
+    if (within) { memcpy(v->packets[exec].u.exec.grid, grid, sizeof grid); }
+    hcq_result r = within ? hcqi_version_patched(v, exec) : HCQ_ERROR_INVALID;
+    if (r == HCQ_OK) { return HCQ_OK; }
+    hcqi_error_note(v->dev, r, v, &v->packets[exec], within ? NULL : HCQ_GRID_ABOVE, 0);
+    return r;
+}
+
+static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
+    uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
+    hcqi_leave();
+    if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
+    hcq_result r = p->u.host.fn(p->u.host.user);
+    if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
+    hcqi_enter();
+    return r;
+}
+
+static void hcqi_service_call(hcq_job *job) {
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    const hcq_packet *p = &job->version->packets[seg->first];
+    job->state = HCQI_JOB_CALLING;
+    hcq_device *dev = job->lane->dev;
+    int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
+    hcq_result r = carries ? job->version->queue->carry(job, p)
+                 : reads ? hcqi_service_grid(job->version, p) : hcqi_service_host(dev, p);
+    job->state = HCQI_JOB_HELD;
+    if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
+        job->state = HCQI_JOB_DUE;
+        hcqi_reap_all();
+        hcqi_event_wait(1000000);
+    } else if (r < 0) {
+        hcq_result result = carries || reads ? r : HCQ_ERROR_HOST;
+        hcqi_error_note(dev, result, job->version, p, NULL, r);
+        hcqi_job_fail(job, result, NULL);
+    } else if (hcqi_job_advance_past(job)) {
+        hcqi_ready_push(job);
+    }
+}
+
+/* A lane with work to wait for, or NULL; `busy` counts them. */
+static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
+    hcqi_lane *found = NULL;
+    *busy = 0;
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
+        int needed = lane->watched || hcqi_lane_hosted(lane, 0) != NULL;
+        if (needed && lane->done < lane->epoch) {
+            if (found == NULL) { found = lane; }
+            (*busy)++;
+        }
+    }
+    return found;
+}
+
+static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
+    uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
+    hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
+    if (lane == NULL) {
+        hcqi_leave();
+        hcq_sys_wait(&dev->service_word, seen, HCQ_FOREVER);
+        hcqi_enter();
+        return;
+    }
+    hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
+    uint64_t slice = busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
+    lane->host_users[p.counter]++;
+    hcqi_atomic_store32(&dev->service_waits, 1);
+    hcqi_leave();
+    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, slice, 1);
+    hcqi_enter();
+    hcqi_atomic_store32(&dev->service_waits, 0);
+    lane->host_users[p.counter]--;
+    if (lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
+}
+
+static void hcqi_service_run(void *user) {
+    hcq_device *dev = HCQI_CAST(hcq_device *, user);
+    hcqi_enter();
+    hcq_backend_callback(1);
+    for (uint32_t turn = 0; !dev->service_stop; turn++) {
+        hcqi_reap_device(dev);
+        hcqi_drain();
+        hcq_job *job = hcqi_service_due(dev, turn);
+        if (job != NULL) {
+            hcqi_service_call(job);
+        } else {
+            hcqi_service_sleep(dev, turn);
+        }
+    }
+    hcqi_leave();
+}
+
+HCQI_COLD_BEGIN
+
+/* ========================================================================== */
+/* ---- who waits for whom ----------------------------------- >>explaining - */
+
+/* Where text goes: a file, or as much of it as fits if there is none. */
+typedef struct hcqi_text { char *at; size_t size, length; FILE *file; } hcqi_text;
+
+static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
+    size_t room = t->length < t->size ? t->size - t->length : 0;
+    va_list args;
+    va_start(args, format);
+    int n = t->file != NULL ? vfprintf(t->file, format, args) /* ferror() remembers */
+                            : vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
+    va_end(args);
+    if (n > 0) { t->length += (size_t)n; }
+}
+
+static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
+    memset(t, 0, sizeof *t);
+    t->at = text;
+    t->size = text == NULL ? 0 : size;
+    if (t->size != 0) { text[0] = 0; }
+}
+
+/* One of those that all of an explanation may take: 0 = there are none left. */
+static int hcqi_look(void) {
+    hcqi_core.looks -= hcqi_core.looks != 0;
+    return hcqi_core.looks != 0;
+}
+
+/* The least that the job raises `s` to from `value` on, UINT64_MAX = it does not: what
+   waits for that much itself comes too late. */
+static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64_t value) {
+    uint64_t least = UINT64_MAX;
+    for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
+        int enough = p->signal == s && p->slot == NULL && p->value >= value;
+        if (enough && p->value < least) { least = p->value; }
+    }
+    for (const hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
+        if (w->signal == s && w->value >= value) { least = UINT64_MAX; }
+    }
+    return least;
+}
+
+/* The unfinished submission that `s` at `value` waits for: the one that raises it
+   least, but enough, or the first that a timeline's prefix lacks; NULL: it is the
+   host's turn. *runs: what is needed of it was handed over. */
+static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
+    uint64_t least = UINT64_MAX, number = value;
+    hcq_job *best = NULL;
+    if (s->kind != HCQI_USER) {
+        uint64_t held = s->dev->handed_prefix + 1;
+        if (s->kind == HCQI_TIMELINE) { number = held <= value ? held : s->dev->done_prefix + 1; }
+        best = hcqi_job_at(s->dev, number);
+        *runs = best != NULL && !hcqi_is_held(best);
+        return best;
+    }
+    const hcqi_producer *p = hcqi_producer_find(s, value);
+    *runs = p != NULL;
+    if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *dev = hcqi_core.devices[i];
+        hcq_job *job = hcqi_held_from(dev, 0);
+        for (; job != NULL && least != value && hcqi_look();
+             job = hcqi_held_from(dev, job->number + 1)) {
+            uint64_t raised = hcqi_job_raises(job, s, value);
+            if (raised < least) { best = job; }
+            if (raised < least) { least = raised; }
+        }
+    }
+    return best;
+}
+
+/* What a job waits for, one thing after the other: the job ahead of it on its lane and
+   nothing else, or waits: those that hold it, or that it was handed over with. */
+typedef struct hcqi_causes {
+    hcq_job *job;
+    hcq_job *ahead;                    /* what is next */
+    const hcqi_waiter *wait;
+    hcqi_signal *signal;               /* found, if it is a wait */
+    uint64_t value;
+    hcq_job *to;                       /* that ends it; NULL: it is the host's turn */
+    int runs;                          /* what is needed of `to` was handed over */
+} hcqi_causes;
+
+static void hcqi_causes_begin(hcqi_causes *c, hcq_job *job) {
+    const hcqi_lane *lane = job->lane;
+    int held = hcqi_is_held(job), ordered = !job->unordered;
+    memset(c, 0, sizeof *c);
+    c->job = job;
+    if (held && ordered && lane->held_head != job) { c->ahead = lane->held_head; }
+    if (!held && lane->run_head != NULL && lane->run_head->epoch < job->epoch) {
+        c->ahead = lane->run_head;
+    }
+    if (c->ahead != NULL) { return; }
+    c->wait = held ? job->at : &job->wait;
+}
+
+/* To the next that is not over. */
+static int hcqi_causes_next(hcqi_causes *c) {
+    int held = hcqi_is_held(c->job), open = 0;
+    hcq_result why;
+    c->to = c->ahead;
+    c->ahead = NULL;
+    c->runs = c->to != NULL && !hcqi_is_held(c->to);
+    if (c->to != NULL) { return 1; }
+    while (!open) {
+        const hcqi_waiter *w = c->wait;
+        if (w == NULL || (!held && !hcqi_look())) { return 0; }
+        c->wait = w->list;
+        c->signal = w->signal;
+        c->value = w->value;
+        open = held ? w->home != HCQI_HOME_NONE
+                    : w->signal != NULL && hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
+    }
+    c->to = hcqi_raiser(c->signal, c->value, &c->runs);
+    return 1;
+}
+
+#define HCQI_PATH 64                   /* longer ones are cut short */
+
+/* From one held job to the next that it waits for. */
+typedef struct hcqi_path {
+    hcqi_causes step[HCQI_PATH];
+    uint32_t count;
+    uint32_t first;                    /* of a cycle, which the rest of the path is */
+} hcqi_path;
+
+typedef enum hcqi_course {
+    HCQI_MOVES,                        /* by what is submitted already */
+    HCQI_STAYS,                        /* it is the host's turn, or it takes too long to see */
+    HCQI_CYCLE                         /* the path leads into it */
+} hcqi_course;
+
+/* Who waits for whom, depth first: will the job get on? The host's turn is the end of
+   the walk, unless it is `for_cycles`: there may be one, too. */
+static hcqi_course hcqi_job_walk(hcqi_path *path, hcq_job *job, int for_cycles) {
+    hcqi_course course = HCQI_MOVES;
+    uint64_t walk = ++hcqi_core.walks;
+    path->count = 0;
+    if (hcqi_is_held(job)) { hcqi_causes_begin(&path->step[path->count++], job); }
+    while (path->count > 0 && (course == HCQI_MOVES || for_cycles)) {
+        hcqi_causes *top = &path->step[path->count - 1];
+        top->job->walked = walk;
+        if (!hcqi_look()) { return HCQI_STAYS; }
+        if (!hcqi_causes_next(top)) {
+            path->count--;
+            continue;
+        }
+        if (top->runs) { continue; }
+        if (top->to == NULL || path->count == HCQI_PATH) {
+            course = HCQI_STAYS;
+        } else if (top->to->walked != walk) {
+            hcqi_causes_begin(&path->step[path->count++], top->to);
+            continue;
+        }
+        for (path->first = 0; path->first < path->count; path->first++) {
+            if (path->step[path->first].job == top->to) { return HCQI_CYCLE; }
+        }
+    }
+    return course;
+}
+
+static int hcqi_job_advances(hcq_job *job) {
+    hcqi_path path;
+    return hcqi_job_walk(&path, job, 0) == HCQI_MOVES;
+}
+
+/* Is some version of the graph held only by what the library itself waits for,
+   a counter swap, a host command, other parts of launches, so that it will
+   become free? Not if that takes too long to find out. */
+static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
+    hcqi_core.looks = HCQI_LOOKS / 16;
+    hcq_job *job = hcqi_held_from(dev, 0);
+    for (; job != NULL && hcqi_look(); job = hcqi_held_from(dev, job->number + 1)) {
+        int ours = job->version != NULL && job->version->queue == q;
+        if (ours && hcqi_job_advances(job)) { return 1; }
+    }
+    return 0;
+}
+
+/* "signal 12 'uploads' of CPU at 7 (now 5)" and what is to be known of it. */
+static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value,
+                            const hcq_job *raiser) {
+    unsigned long long at = (unsigned long long)value, now = (unsigned long long)s->value;
+    if (s->kind == HCQI_EXACT) {
+        hcqi_print(t, "submission #%llu of %s", at, s->dev->label);
+    } else if (s->kind == HCQI_TIMELINE) {
+        hcqi_print(t, "timeline of %s at %llu (now %llu)", s->dev->label, at, now);
+    } else {
+        hcqi_print(t, "signal %llu%s%s%s of %s at %llu (now %llu)",
+                   (unsigned long long)hcqi_slot_index(s->id), s->label[0] ? " '" : "",
+                   s->label, s->label[0] ? "'" : "", s->dev->label, at, now);
+    }
+    if (s->kind != HCQI_USER) {
+        if (value >= s->dev->next_number) { hcqi_print(t, ", which is not submitted yet"); }
+        return;
+    }
+    if (s->failure != HCQ_OK || s->value >= value) { return; }
+    if (s->destroyed) { hcqi_print(t, ", destroyed (final)"); }
+    if (raiser == NULL && hcqi_core.looks != 0) {
+        hcqi_print(t, ", nobody submitted raises it%s",
+                   s->destroyed ? "" : ": only a host set or a later submission will");
+    }
+}
+
+/* A line: "#12 'draw' on compute lane 0 of CPU: held by ..." */
+static void hcqi_print_job(hcqi_text *t, const char *before, hcq_job *job) {
+    const hcqi_lane *lane = job->lane;
+    int held = hcqi_is_held(job), waits = 0;
+    hcqi_causes c;
+    hcqi_print(t, "%s#%llu '%s' on %s lane %u of %s: %s", before,
+               (unsigned long long)job->submission, hcqi_job_label(job),
+               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index,
+               lane->dev->label, held ? "held" : "");
+    hcqi_causes_begin(&c, job);
+    if (c.ahead != NULL) {
+        hcqi_print(t, "%s behind #%llu of its lane\n", held ? "" : "handed over,",
+                   (unsigned long long)c.ahead->submission);
+        return;
+    }
+    for (; waits <= 8 && hcqi_causes_next(&c); waits++) {
+        hcqi_print(t, waits == 8 ? " and more" : waits != 0 ? " and "
+                      : held ? " by " : "handed over, waits for ");
+        if (waits < 8) { hcqi_print_wait(t, c.signal, c.value, c.to); }
+    }
+    if (!held && waits == 0) {
+        hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
+                   (unsigned long long)job->epoch, (unsigned long long)lane->done,
+                   (unsigned long long)lane->epoch);
+    }
+    if (job->state == HCQI_JOB_CALLING) {
+        hcqi_print(t, " in a host command");
+    } else if (job->state == HCQI_JOB_DUE) {
+        hcqi_print(t, " until its host command is called");
+    }
+    if (job->line == HCQI_LINE_STALLED) { hcqi_print(t, " by a counter swap"); }
+    if (job->line == HCQI_LINE_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
+    hcqi_print(t, "\n");
+}
+
+static void hcqi_print_cycle(hcqi_text *t, const char *before, const hcqi_path *path) {
+    hcqi_print(t, "%scycle, which no submitted work can end:", before);
+    for (uint32_t i = path->first; i <= path->count; i++) {
+        const hcq_job *job = path->step[i < path->count ? i : path->first].job;
+        hcqi_print(t, "%s #%llu '%s' of %s", i == path->first ? "" : " waits for",
+                   (unsigned long long)job->submission, hcqi_job_label(job), job->lane->dev->label);
+    }
+    hcqi_print(t, "\n");
+}
+
+/* Of what the job waits for the one that explains most: held, else running. */
+static hcq_job *hcqi_next_link(hcq_job *job) {
+    hcq_job *running = NULL;
+    hcqi_causes c;
+    hcqi_causes_begin(&c, job);
+    while (hcqi_look() && hcqi_causes_next(&c)) {
+        int held = hcqi_is_held(c.to);
+        if (!hcqi_is_held(job) || (held && !c.runs)) { return c.to; }
+        if (c.to != NULL && !held) { running = c.to; }
+    }
+    return running;
+}
+
+/* One line for each submission between a point and what holds it up. */
+static void hcqi_print_chain(hcqi_text *t, hcq_job *job) {
+    hcqi_path path;
+    if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE) {
+        for (uint32_t i = 0; i < path.count; i++) {
+            hcqi_print_job(t, "  waits for ", path.step[i].job);
+        }
+        hcqi_print_cycle(t, "  ", &path);
+        return;
+    }
+    for (int depth = 0; job != NULL && depth < 32; depth++, job = hcqi_next_link(job)) {
+        hcqi_print_job(t, "  waits for ", job);
+    }
+    if (job != NULL) { hcqi_print(t, "  ... and so on\n"); }
+}
+
+static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
+    hcq_job *raiser = NULL;
+    hcq_result why = HCQ_OK;
+    int runs;
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    if (point.signal.id == 0 || point.value > HCQI_MAX_VALUE) {
+        hcqi_print(t, "%s\n", point.signal.id == 0 ? "no signal" : "above INT64_MAX: never");
+        return;
+    }
+    if (s == NULL) {
+        hcqi_print(t, "signal %llu at %llu: final: destroyed, or its device was closed\n",
+                   (unsigned long long)hcqi_slot_index(point.signal.id),
+                   (unsigned long long)point.value);
+        return;
+    }
+    hcqi_signal_refresh(s);
+    hcqi_state state = hcqi_state_now(s, point.value, &why);
+    if (state >= HCQI_HANDED) { raiser = hcqi_raiser(s, point.value, &runs); }
+    hcqi_print_wait(t, s, point.value, raiser);
+    if (state == HCQI_REACHED) { hcqi_print(t, ": reached"); }
+    if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s", hcq_result_text(why)); }
+    if (state == HCQI_FAILED && s->reason != NULL) { hcqi_print(t, ": %s", s->reason->text); }
+    hcqi_print(t, "\n");
+    hcqi_print_chain(t, raiser);
+}
+
+HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
+    hcqi_text t;
+    uint32_t looks = HCQI_LOOKS;
+    hcqi_text_begin(&t, text, size);
+    hcqi_enter();
+    hcqi_reap_all();
+    hcqi_drain();
+    for (uint32_t i = 0; points != NULL && i < count && looks != 0; i++) {
+        if (i != 0) { hcqi_leave_briefly(); } /* each point has an answer of its own */
+        hcqi_core.looks = looks;
+        hcqi_explain_point(&t, points[i]);
+        looks = hcqi_core.looks;
+    }
+    if (looks == 0) { hcqi_print(&t, "  (more is held than was looked at)\n"); }
+    hcqi_leave();
+    return t.length;
+}
+
+static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
+    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
+    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
+    hcqi_path path;
+    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
+               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
+               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
+    for (int i = 0; i < 3; i++) {
+        hcq_job *job = lists[i];
+        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
+            hcqi_print_job(t, "    ", job);
+            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
+                hcqi_print_cycle(t, "    ", &path);
+            }
+        }
+    }
+}
+
+HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
+    hcqi_text t;
+    hcqi_text_begin(&t, text, size);
+    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
+    hcqi_reap_device(device);
+    hcqi_core.looks = HCQI_LOOKS;
+    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
+               device->info.name, (unsigned long long)device->next_number - 1,
+               (unsigned long long)device->done_prefix, device->pending, device->held,
+               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
+    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
+    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
+               (unsigned long long)device->allocated_bytes, device->table_count,
+               (unsigned long long)device->freed_bytes);
+    hcqi_leave();
+    return t.length;
+}
+
+/* Logs a heading and, line by line, what the points wait for, or where there are none the
+   device's dump. Without the lock; `dev` stays. */
+static void hcqi_tell(hcq_device *dev, hcq_result result, const char *heading,
+                      const hcq_point *points, uint32_t count) {
+    char text[2048];
+    if (count != 0) { hcq_explain(points, count, text, sizeof text); }
+    if (count == 0) { hcq_device_dump(dev, text, sizeof text); }
+    hcqi_refuse_alone(dev, result, "%s", heading);
+    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL) { *end++ = 0; }
+        hcqi_refuse_alone(dev, result, "%s", line);
+    }
+}
+
+/* A time-out that the caller did not choose; lets go of the lock meanwhile. */
+static void hcqi_timeout_tell(hcq_device *dev, const char *what, const char *label) {
+    char text[128];
+    snprintf(text, sizeof text, "%s '%.31s' timed out; the device says:", what, label);
+    hcqi_apart_begin(dev);
+    hcqi_tell(dev, HCQ_TIMEOUT, text, NULL, 0);
+    hcqi_apart_end(dev);
+}
+
+HCQI_COLD_END
+
+/* ========================================================================== */
 /* ---- submit --------------------------------------------------- >>submit - */
 
 /* The native wait itself; lets go of the lock and does not take it again. The
@@ -8342,8 +8851,6 @@ static int hcqi_job_moves(const hcq_job *job) {
     for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) { watched |= w->watch; }
     return watched || hcqi_job_hosts(job, 0) || job->line == HCQI_LINE_UNBUILT;
 }
-
-static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev);
 
 /* The oldest running job of a version. */
 static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_version *v) {
@@ -9201,11 +9708,6 @@ HCQI_DEF hcq_result hcq_signal_label(hcq_signal signal, const char *label) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-static void hcqi_signal_refresh(hcqi_signal *s) {
-    if (s->kind != HCQI_USER) { hcqi_reap_device(s->dev); }
-    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
-}
-
 HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
     hcqi_signal *s;
     HCQI_PASS(hcqi_signal_enter(signal, 0, value == NULL ? "value: is NULL" : NULL, &s));
@@ -9255,18 +9757,6 @@ HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const 
     return hcqi_leave_with(HCQ_OK);
 }
 
-static int hcqi_is_held(const hcq_job *job) {
-    return job != NULL && job->state != HCQI_JOB_HANDED;
-}
-
-/* The first held job of a device, which may be NULL, from a number on; NULL: no more. */
-static hcq_job *hcqi_held_from(const hcq_device *dev, uint64_t number) {
-    if (dev == NULL || dev->held == 0) { return NULL; }
-    if (number <= dev->handed_prefix) { number = dev->handed_prefix + 1; }
-    while (number < dev->next_number && !hcqi_is_held(hcqi_job_at(dev, number))) { number++; }
-    return hcqi_job_at(dev, number);
-}
-
 HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_signal *s;
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
@@ -9285,369 +9775,6 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_core.changed = 1;
     return hcqi_leave_with(HCQ_OK);
 }
-
-HCQI_COLD_BEGIN
-
-/* ========================================================================== */
-/* ---- who waits for whom ----------------------------------- >>explaining - */
-
-/* Where text goes: a file, or as much of it as fits if there is none. */
-typedef struct hcqi_text { char *at; size_t size, length; FILE *file; } hcqi_text;
-
-static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
-    size_t room = t->length < t->size ? t->size - t->length : 0;
-    va_list args;
-    va_start(args, format);
-    int n = t->file != NULL ? vfprintf(t->file, format, args) /* ferror() remembers */
-                            : vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
-    va_end(args);
-    if (n > 0) { t->length += (size_t)n; }
-}
-
-static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
-    memset(t, 0, sizeof *t);
-    t->at = text;
-    t->size = text == NULL ? 0 : size;
-    if (t->size != 0) { text[0] = 0; }
-}
-
-/* One of those that all of an explanation may take: 0 = there are none left. */
-static int hcqi_look(void) {
-    hcqi_core.looks -= hcqi_core.looks != 0;
-    return hcqi_core.looks != 0;
-}
-
-/* The least that the job raises `s` to from `value` on, UINT64_MAX = it does not: what
-   waits for that much itself comes too late. */
-static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64_t value) {
-    uint64_t least = UINT64_MAX;
-    for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
-        int enough = p->signal == s && p->slot == NULL && p->value >= value;
-        if (enough && p->value < least) { least = p->value; }
-    }
-    for (const hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
-        if (w->signal == s && w->value >= value) { least = UINT64_MAX; }
-    }
-    return least;
-}
-
-/* The unfinished submission that `s` at `value` waits for: the one that raises it
-   least, but enough, or the first that a timeline's prefix lacks; NULL: it is the
-   host's turn. *runs: what is needed of it was handed over. */
-static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
-    uint64_t least = UINT64_MAX, number = value;
-    hcq_job *best = NULL;
-    if (s->kind != HCQI_USER) {
-        uint64_t held = s->dev->handed_prefix + 1;
-        if (s->kind == HCQI_TIMELINE) { number = held <= value ? held : s->dev->done_prefix + 1; }
-        best = hcqi_job_at(s->dev, number);
-        *runs = best != NULL && !hcqi_is_held(best);
-        return best;
-    }
-    const hcqi_producer *p = hcqi_producer_find(s, value);
-    *runs = p != NULL;
-    if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *dev = hcqi_core.devices[i];
-        hcq_job *job = hcqi_held_from(dev, 0);
-        for (; job != NULL && least != value && hcqi_look();
-             job = hcqi_held_from(dev, job->number + 1)) {
-            uint64_t raised = hcqi_job_raises(job, s, value);
-            if (raised < least) { best = job; }
-            if (raised < least) { least = raised; }
-        }
-    }
-    return best;
-}
-
-/* What a job waits for, one thing after the other: the job ahead of it on its lane and
-   nothing else, or waits: those that hold it, or that it was handed over with. */
-typedef struct hcqi_causes {
-    hcq_job *job;
-    hcq_job *ahead;                    /* what is next */
-    const hcqi_waiter *wait;
-    hcqi_signal *signal;               /* found, if it is a wait */
-    uint64_t value;
-    hcq_job *to;                       /* that ends it; NULL: it is the host's turn */
-    int runs;                          /* what is needed of `to` was handed over */
-} hcqi_causes;
-
-static void hcqi_causes_begin(hcqi_causes *c, hcq_job *job) {
-    const hcqi_lane *lane = job->lane;
-    int held = hcqi_is_held(job), ordered = !job->unordered;
-    memset(c, 0, sizeof *c);
-    c->job = job;
-    if (held && ordered && lane->held_head != job) { c->ahead = lane->held_head; }
-    if (!held && lane->run_head != NULL && lane->run_head->epoch < job->epoch) {
-        c->ahead = lane->run_head;
-    }
-    if (c->ahead != NULL) { return; }
-    c->wait = held ? job->at : &job->wait;
-}
-
-/* To the next that is not over. */
-static int hcqi_causes_next(hcqi_causes *c) {
-    int held = hcqi_is_held(c->job), open = 0;
-    hcq_result why;
-    c->to = c->ahead;
-    c->ahead = NULL;
-    c->runs = c->to != NULL && !hcqi_is_held(c->to);
-    if (c->to != NULL) { return 1; }
-    while (!open) {
-        const hcqi_waiter *w = c->wait;
-        if (w == NULL || (!held && !hcqi_look())) { return 0; }
-        c->wait = w->list;
-        c->signal = w->signal;
-        c->value = w->value;
-        open = held ? w->home != HCQI_HOME_NONE
-                    : w->signal != NULL && hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
-    }
-    c->to = hcqi_raiser(c->signal, c->value, &c->runs);
-    return 1;
-}
-
-#define HCQI_PATH 64                   /* longer ones are cut short */
-
-/* From one held job to the next that it waits for. */
-typedef struct hcqi_path {
-    hcqi_causes step[HCQI_PATH];
-    uint32_t count;
-    uint32_t first;                    /* of a cycle, which the rest of the path is */
-} hcqi_path;
-
-typedef enum hcqi_course {
-    HCQI_MOVES,                        /* by what is submitted already */
-    HCQI_STAYS,                        /* it is the host's turn, or it takes too long to see */
-    HCQI_CYCLE                         /* the path leads into it */
-} hcqi_course;
-
-/* Who waits for whom, depth first: will the job get on? The host's turn is the end of
-   the walk, unless it is `for_cycles`: there may be one, too. */
-static hcqi_course hcqi_job_walk(hcqi_path *path, hcq_job *job, int for_cycles) {
-    hcqi_course course = HCQI_MOVES;
-    uint64_t walk = ++hcqi_core.walks;
-    path->count = 0;
-    if (hcqi_is_held(job)) { hcqi_causes_begin(&path->step[path->count++], job); }
-    while (path->count > 0 && (course == HCQI_MOVES || for_cycles)) {
-        hcqi_causes *top = &path->step[path->count - 1];
-        top->job->walked = walk;
-        if (!hcqi_look()) { return HCQI_STAYS; }
-        if (!hcqi_causes_next(top)) {
-            path->count--;
-            continue;
-        }
-        if (top->runs) { continue; }
-        if (top->to == NULL || path->count == HCQI_PATH) {
-            course = HCQI_STAYS;
-        } else if (top->to->walked != walk) {
-            hcqi_causes_begin(&path->step[path->count++], top->to);
-            continue;
-        }
-        for (path->first = 0; path->first < path->count; path->first++) {
-            if (path->step[path->first].job == top->to) { return HCQI_CYCLE; }
-        }
-    }
-    return course;
-}
-
-static int hcqi_job_advances(hcq_job *job) {
-    hcqi_path path;
-    return hcqi_job_walk(&path, job, 0) == HCQI_MOVES;
-}
-
-/* Is some version of the graph held only by what the library itself waits for,
-   a counter swap, a host command, other parts of launches, so that it will
-   become free? Not if that takes too long to find out. */
-static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
-    hcqi_core.looks = HCQI_LOOKS / 16;
-    hcq_job *job = hcqi_held_from(dev, 0);
-    for (; job != NULL && hcqi_look(); job = hcqi_held_from(dev, job->number + 1)) {
-        int ours = job->version != NULL && job->version->queue == q;
-        if (ours && hcqi_job_advances(job)) { return 1; }
-    }
-    return 0;
-}
-
-/* "signal 12 'uploads' of CPU at 7 (now 5)" and what is to be known of it. */
-static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value,
-                            const hcq_job *raiser) {
-    unsigned long long at = (unsigned long long)value, now = (unsigned long long)s->value;
-    if (s->kind == HCQI_EXACT) {
-        hcqi_print(t, "submission #%llu of %s", at, s->dev->label);
-    } else if (s->kind == HCQI_TIMELINE) {
-        hcqi_print(t, "timeline of %s at %llu (now %llu)", s->dev->label, at, now);
-    } else {
-        hcqi_print(t, "signal %llu%s%s%s of %s at %llu (now %llu)",
-                   (unsigned long long)hcqi_slot_index(s->id), s->label[0] ? " '" : "",
-                   s->label, s->label[0] ? "'" : "", s->dev->label, at, now);
-    }
-    if (s->kind != HCQI_USER) {
-        if (value >= s->dev->next_number) { hcqi_print(t, ", which is not submitted yet"); }
-        return;
-    }
-    if (s->failure != HCQ_OK || s->value >= value) { return; }
-    if (s->destroyed) { hcqi_print(t, ", destroyed (final)"); }
-    if (raiser == NULL && hcqi_core.looks != 0) {
-        hcqi_print(t, ", nobody submitted raises it%s",
-                   s->destroyed ? "" : ": only a host set or a later submission will");
-    }
-}
-
-/* A line: "#12 'draw' on compute lane 0 of CPU: held by ..." */
-static void hcqi_print_job(hcqi_text *t, const char *before, hcq_job *job) {
-    const hcqi_lane *lane = job->lane;
-    int held = hcqi_is_held(job), waits = 0;
-    hcqi_causes c;
-    hcqi_print(t, "%s#%llu '%s' on %s lane %u of %s: %s", before,
-               (unsigned long long)job->submission, hcqi_job_label(job),
-               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index,
-               lane->dev->label, held ? "held" : "");
-    hcqi_causes_begin(&c, job);
-    if (c.ahead != NULL) {
-        hcqi_print(t, "%s behind #%llu of its lane\n", held ? "" : "handed over,",
-                   (unsigned long long)c.ahead->submission);
-        return;
-    }
-    for (; waits <= 8 && hcqi_causes_next(&c); waits++) {
-        hcqi_print(t, waits == 8 ? " and more" : waits != 0 ? " and "
-                      : held ? " by " : "handed over, waits for ");
-        if (waits < 8) { hcqi_print_wait(t, c.signal, c.value, c.to); }
-    }
-    if (!held && waits == 0) {
-        hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
-                   (unsigned long long)job->epoch, (unsigned long long)lane->done,
-                   (unsigned long long)lane->epoch);
-    }
-    if (job->state == HCQI_JOB_CALLING) {
-        hcqi_print(t, " in a host command");
-    } else if (job->state == HCQI_JOB_DUE) {
-        hcqi_print(t, " until its host command is called");
-    }
-    if (job->line == HCQI_LINE_STALLED) { hcqi_print(t, " by a counter swap"); }
-    if (job->line == HCQI_LINE_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
-    hcqi_print(t, "\n");
-}
-
-static void hcqi_print_cycle(hcqi_text *t, const char *before, const hcqi_path *path) {
-    hcqi_print(t, "%scycle, which no submitted work can end:", before);
-    for (uint32_t i = path->first; i <= path->count; i++) {
-        const hcq_job *job = path->step[i < path->count ? i : path->first].job;
-        hcqi_print(t, "%s #%llu '%s' of %s", i == path->first ? "" : " waits for",
-                   (unsigned long long)job->submission, hcqi_job_label(job), job->lane->dev->label);
-    }
-    hcqi_print(t, "\n");
-}
-
-/* Of what the job waits for the one that explains most: held, else running. */
-static hcq_job *hcqi_next_link(hcq_job *job) {
-    hcq_job *running = NULL;
-    hcqi_causes c;
-    hcqi_causes_begin(&c, job);
-    while (hcqi_look() && hcqi_causes_next(&c)) {
-        int held = hcqi_is_held(c.to);
-        if (!hcqi_is_held(job) || (held && !c.runs)) { return c.to; }
-        if (c.to != NULL && !held) { running = c.to; }
-    }
-    return running;
-}
-
-/* One line for each submission between a point and what holds it up. */
-static void hcqi_print_chain(hcqi_text *t, hcq_job *job) {
-    hcqi_path path;
-    if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE) {
-        for (uint32_t i = 0; i < path.count; i++) {
-            hcqi_print_job(t, "  waits for ", path.step[i].job);
-        }
-        hcqi_print_cycle(t, "  ", &path);
-        return;
-    }
-    for (int depth = 0; job != NULL && depth < 32; depth++, job = hcqi_next_link(job)) {
-        hcqi_print_job(t, "  waits for ", job);
-    }
-    if (job != NULL) { hcqi_print(t, "  ... and so on\n"); }
-}
-
-static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
-    hcq_job *raiser = NULL;
-    hcq_result why = HCQ_OK;
-    int runs;
-    hcqi_signal *s = hcqi_signal_find(point.signal);
-    if (point.signal.id == 0 || point.value > HCQI_MAX_VALUE) {
-        hcqi_print(t, "%s\n", point.signal.id == 0 ? "no signal" : "above INT64_MAX: never");
-        return;
-    }
-    if (s == NULL) {
-        hcqi_print(t, "signal %llu at %llu: final: destroyed, or its device was closed\n",
-                   (unsigned long long)hcqi_slot_index(point.signal.id),
-                   (unsigned long long)point.value);
-        return;
-    }
-    hcqi_signal_refresh(s);
-    hcqi_state state = hcqi_state_now(s, point.value, &why);
-    if (state >= HCQI_HANDED) { raiser = hcqi_raiser(s, point.value, &runs); }
-    hcqi_print_wait(t, s, point.value, raiser);
-    if (state == HCQI_REACHED) { hcqi_print(t, ": reached"); }
-    if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s", hcq_result_text(why)); }
-    if (state == HCQI_FAILED && s->reason != NULL) { hcqi_print(t, ": %s", s->reason->text); }
-    hcqi_print(t, "\n");
-    hcqi_print_chain(t, raiser);
-}
-
-HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
-    hcqi_text t;
-    uint32_t looks = HCQI_LOOKS;
-    hcqi_text_begin(&t, text, size);
-    hcqi_enter();
-    hcqi_reap_all();
-    hcqi_drain();
-    for (uint32_t i = 0; points != NULL && i < count && looks != 0; i++) {
-        if (i != 0) { hcqi_leave_briefly(); } /* each point has an answer of its own */
-        hcqi_core.looks = looks;
-        hcqi_explain_point(&t, points[i]);
-        looks = hcqi_core.looks;
-    }
-    if (looks == 0) { hcqi_print(&t, "  (more is held than was looked at)\n"); }
-    hcqi_leave();
-    return t.length;
-}
-
-static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
-    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
-    hcqi_path path;
-    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
-               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
-               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
-    for (int i = 0; i < 3; i++) {
-        hcq_job *job = lists[i];
-        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
-            hcqi_print_job(t, "    ", job);
-            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
-                hcqi_print_cycle(t, "    ", &path);
-            }
-        }
-    }
-}
-
-HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
-    hcqi_text t;
-    hcqi_text_begin(&t, text, size);
-    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
-    hcqi_reap_device(device);
-    hcqi_core.looks = HCQI_LOOKS;
-    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
-               device->info.name, (unsigned long long)device->next_number - 1,
-               (unsigned long long)device->done_prefix, device->pending, device->held,
-               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
-    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
-    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
-               (unsigned long long)device->allocated_bytes, device->table_count,
-               (unsigned long long)device->freed_bytes);
-    hcqi_leave();
-    return t.length;
-}
-
-HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- waiting on the host ------------------------------------- >>waiting - */
@@ -9841,6 +9968,20 @@ HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission
     return r;
 }
 
+static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number) {
+    hcqi_profile *p = dev->profile;
+    hcqi_event *e = &p->events[p->added++ % p->capacity];
+    memset(e, 0, sizeof *e);
+    e->begin = begin_ns;
+    e->end = hcq_sys_now_ns();
+    e->submission = number;
+    e->lane = dev->lane_count;
+    e->kind = HCQ_COMMAND_SYNC;
+    e->queue = p->slots;
+    p->syncs++;
+    p->sync_ns += e->end - e->begin;
+}
+
 /* `told`: to a profile. */
 static hcq_result hcqi_synchronize(hcq_device *device, uint64_t timeout_ns, int told) {
     HCQI_PASS(hcqi_device_enter(device));
@@ -9958,62 +10099,6 @@ HCQI_COLD_BEGIN
 
 /* ========================================================================== */
 /* ---- memory: public ------------------------------------------ >>caching - */
-
-/* A freed block that may be used again is in its device's list of those, in the order of
-   the frees, and in a ring of the blocks of its size and kind, in the same order: what the
-   device had to do before it is done in that order, too. So an alloc looks at the newest
-   of a ring, which is done where all are, else at the oldest, and a trim at the list's
-   first. Only blocks that wait for other devices are in the way of those: some are passed
-   over. Blocks that nobody will be given again have a list of their own. */
-
-static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t flags) {
-    uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
-    hcqi_allocation **link = &dev->shelves[(h >> 58) % HCQI_SHELVES];
-    while (*link != NULL && ((*link)->memory.size != size || (*link)->flags != flags)) {
-        link = &(*link)->shelf_next;
-    }
-    return link;
-}
-
-/* The list that it is in while it is freed. */
-static int hcqi_freed_list(const hcqi_allocation *a) {
-    return (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) == 0 &&
-           ((a->flags & HCQ_ZEROED) == 0 || a->memory.host != NULL);
-}
-
-static void hcqi_freed_put(hcqi_allocation *a) {
-    int cached = hcqi_freed_list(a);
-    a->state = HCQI_FREED;
-    a->prev = a->dev->freed_tail[cached];
-    a->next = NULL;
-    *(a->prev != NULL ? &a->prev->next : &a->dev->freed_head[cached]) = a;
-    a->dev->freed_tail[cached] = a;
-    a->dev->freed_bytes += a->memory.size;
-    if (!cached) { return; }
-    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *first = *link;
-    a->same_next = first != NULL ? first : a;
-    a->same_prev = first != NULL ? first->same_prev : a;
-    a->same_prev->same_next = a;
-    a->same_next->same_prev = a;
-    if (first != NULL) { return; }
-    a->shelf_next = NULL;
-    *link = a;
-}
-
-static void hcqi_freed_take(hcqi_allocation *a) {
-    int cached = hcqi_freed_list(a);
-    *(a->prev != NULL ? &a->prev->next : &a->dev->freed_head[cached]) = a->next;
-    *(a->next != NULL ? &a->next->prev : &a->dev->freed_tail[cached]) = a->prev;
-    a->dev->freed_bytes -= a->memory.size;
-    if (!cached) { return; }
-    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *next = a->same_next;
-    if (*link == a) {
-        if (next != a) { next->shelf_next = a->shelf_next; }
-        *link = next != a ? next : a->shelf_next;
-    }
-    a->same_prev->same_next = next;
-    next->same_prev = a->same_prev;
-}
 
 /* Is everything done that was to be before the block is used again? `soon`: or handed
    over, so that it will be. */
@@ -10237,31 +10322,6 @@ HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq
     if (r == HCQ_OK) { hcqi_allocation_live(a); } else { hcqi_list_release(device, a, 1); }
     if (r == HCQ_OK) { *buffer = hcqi_buffer_of(a, a->memory.address); }
     return hcqi_leave_with(r);
-}
-
-/* From now on nobody can name the block. */
-static void hcqi_allocation_retire(hcqi_allocation *a) {
-    hcq_device *dev = a->dev;
-    uint32_t at = hcqi_table_at(dev, a->memory.address) - 1;
-    dev->table_count--;
-    memmove(&dev->table[at], &dev->table[at + 1], (dev->table_count - at) * sizeof *dev->table);
-    dev->allocated_bytes -= a->memory.size;
-    if (a->names != 0) { hcqi_core.named_frees++; }
-    a->number = dev->next_number - 1;
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        hcq_device *other = a->stamps[i].dev;
-        if (hcqi_device_open(other)) { a->stamps[i].number = other->next_number - 1; }
-    }
-    hcqi_freed_put(a);
-}
-
-/* Of what the caller named, or NULL: of hcq_free_after, where only running work is left
-   before its points, so that the block can be stamped and is free for whoever comes after
-   that, or of the core's own. What leaves the cache does so at the next alloc or free. */
-static void hcqi_allocation_free_late(hcqi_allocation *a) {
-    if (a == NULL) { return; }
-    if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
-    hcqi_allocation_unname(a);
 }
 
 /* The whole, living allocation that a free means, or NULL with *why set. */
@@ -11062,67 +11122,6 @@ static int hcqi_program_layout(const hcq_program_desc *desc, hcq_program_info *i
     info->kernargs_align = most;
     info->kernargs_size = (at + most - 1) & ~(most - 1);
     return 1;
-}
-
-static void hcqi_program_unlist(hcq_program *p) {
-    if (p->prev != NULL) {
-        p->prev->next = p->next;
-    } else if (p->dev->programs == p) {
-        p->dev->programs = p->next;
-    }
-    if (p->next != NULL) { p->next->prev = p->prev; }
-    p->next = NULL;
-    p->prev = NULL;
-}
-
-/* Its code on a device that closes, or where that is NULL on all of them. */
-static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
-    for (uint32_t i = 0; i < HCQI_MAX_DEVICES; i++) {
-        hcqi_code *c = &p->codes[i];
-        if (c->dev == NULL || (dev != NULL && c->dev != dev)) { continue; }
-        c->dev->backend->program_destroy(c->dev->self, c->code);
-        c->dev = NULL;
-    }
-}
-
-/* `data`: of a blob, or NULL. */
-static void hcqi_blob_drop(hcq_device *dev, const void *data) {
-    const hcqi_blob *b = HCQI_CAST(const hcqi_blob *, data);
-    if (b == NULL) { return; }
-    hcqi_blob **link = &dev->blobs[(--b)->hash % HCQI_BLOBS];
-    while (*link != b) { link = &(*link)->next; }
-    if (--(*link)->refs != 0) { return; }
-    hcqi_blob *gone = *link;
-    *link = gone->next;
-    hcqi_delete(&dev->hooks, gone, sizeof *gone + gone->size);
-}
-
-static void hcqi_program_unref(hcq_program *p) {
-    if (--p->refs != 0) { return; }
-    hcq_device *dev = p->dev;
-    hcqi_program_unload(p, NULL);
-    hcqi_program_unlist(p);
-    for (int i = 0; i < HCQI_PARTS; i++) { hcqi_blob_drop(dev, p->parts[i]); }
-    p->magic = 0;
-    hcqi_delete(&dev->hooks, p, sizeof *p);
-    hcqi_device_unref(dev);
-}
-
-/* Makes the program's code on a device, where it has none yet. */
-static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev) {
-    hcqi_code *c = &program->codes[dev->slot], made = { dev, NULL, { 0, 0, 0 } };
-    hcq_program_info info = program->info; /* that one counts */
-    program->refs++;
-    hcqi_native_begin(dev);
-    hcq_result r = dev->backend->program_create(dev->self, &program->desc, &info, &made.code);
-    hcqi_native_end(dev);
-    if (r == HCQ_OK && c->dev == dev) { /* another thread was first */
-        dev->backend->program_destroy(dev->self, made.code);
-    } else if (r == HCQ_OK) {
-        *c = made;
-    }
-    hcqi_program_unref(program);
-    return r;
 }
 
 /* Finds the same bytes, or copies them; NULL = out of memory. No lock: they may be many. */
@@ -12021,6 +12020,9 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     dev->driver = driver;
     dev->backend = driver->factory.backend;
     dev->forks = hcqi_core.forks;
+    dev->service.run_fn = hcqi_service_run;
+    dev->service.user = dev;
+    memcpy(dev->service.name, "hcq-service", 12);
     dev->handles = 1;
     dev->refs = 1;                     /* for all handles */
     hcq_driver_retain(driver);
@@ -13117,12 +13119,308 @@ static void hcqi_graph_unpin(const hcqi_plan *plan) {
     for (uint32_t d = 0; d < plan->device_count; d++) { hcqi_unpin(plan->devices[d].dev); }
 }
 
+/* ========================================================================== */
+/* ---- graphs: the schedule ---------------------------------- >>scheduling - */
+/* The plan as a list per device, with SYNC (all of this list so far is done) and
+   WAIT (for another list's SYNC) between the commands. */
+
+typedef enum hcqi_item_kind { HCQI_ITEM_CALL, HCQI_ITEM_SYNC, HCQI_ITEM_WAIT } hcqi_item_kind;
+
+typedef struct hcqi_item {
+    hcqi_item_kind kind;
+    uint32_t list;
+    uint32_t call;
+    uint32_t sync;                     /* WAIT: its item */
+    uint32_t waiters;                  /* SYNC */
+    uint32_t order;                    /* in which HCQ_STEP does it */
+    uint32_t next;                     /* of the list */
+} hcqi_item;
+
+typedef struct hcqi_list {
+    hcq_device *dev;
+    int copies;
+    uint32_t first, last;              /* items, HCQI_NONE: it is empty */
+    uint32_t *done;                    /* of each other list: items that its WAITs bring */
+    uint32_t at;                       /* next in the order, HCQI_NONE: it is over */
+    uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
+} hcqi_list;
+
+typedef struct hcqi_schedule {
+    hcq_queue *queue;
+    uint32_t flags;                    /* of HCQ_STEP, print or dot */
+    hcqi_arena arena;
+    hcqi_item *items;
+    uint32_t item_count;
+    uint32_t *run;                     /* items by their order */
+    hcqi_list *lists;
+    uint32_t list_count;
+} hcqi_schedule;
+
+/* The list of a device, or of copies to it. */
+static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int copies) {
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        if (sched->lists[k].dev == dev && sched->lists[k].copies == copies) { return k; }
+    }
+    hcqi_list *l = &sched->lists[sched->list_count]; /* two a device: there is room */
+    l->dev = dev;
+    l->copies = copies;
+    l->first = l->last = HCQI_NONE;
+    return sched->list_count++;
+}
+
+/* Appends an item to a list. */
+static uint32_t hcqi_schedule_add(hcqi_schedule *sched, uint32_t list, hcqi_item_kind kind) {
+    hcqi_list *l = &sched->lists[list];
+    uint32_t n = sched->item_count++;
+    sched->items[n].kind = kind;
+    sched->items[n].list = list;
+    sched->items[n].next = HCQI_NONE;
+    *(l->first == HCQI_NONE ? &l->first : &sched->items[l->last].next) = n;
+    l->last = n;
+    return n;
+}
+
+/* What comes next in a list is to follow `item` of list `from`, HCQI_NONE: all that is
+   in it. Items are numbered as they are made, so a WAIT brings all below its SYNC. */
+static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t from,
+                               uint32_t item) {
+    uint32_t *done = &sched->lists[list].done[from]; /* those below this number are */
+    uint32_t sync = sched->lists[from].last;
+    if (from == list || item < *done) { return; }
+    if (sync == HCQI_NONE || sched->items[sync].kind != HCQI_ITEM_SYNC) {
+        sync = hcqi_schedule_add(sched, from, HCQI_ITEM_SYNC);
+    }
+    if (sync < *done) { return; }
+    *done = sync + 1;
+    uint32_t wait = hcqi_schedule_add(sched, list, HCQI_ITEM_WAIT);
+    sched->items[wait].sync = sync;
+    sched->items[sync].waiters++;
+}
+
+/* Adds a call, if it is one that schedules have. */
+static hcq_result hcqi_schedule_call(hcqi_schedule *sched, uint32_t call) {
+    const hcq_queue *q = sched->queue;
+    const hcqi_plan *plan = &q->graph->plan;
+    hcqi_call *c = &plan->calls[call];
+    uint32_t i = c->command;
+    const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: target, source */
+    uint32_t outputs = 0, away = 0;
+    int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
+    for (uint32_t k = 0; k < c->touch_count; k++) {
+        outputs += (touches[k].access & HCQI_WRITE) != 0;
+        away += touches[k].dev != c->dev;
+    }
+    HCQI_REFUSE_UNLESS(q->dev, q->packets[i].kind != HCQ_COMMAND_EXEC || away == 0,
+                       HCQ_ERROR_INVALID, "queue '%s': command %u is a kernel over several "
+                       "devices, which HCQ_STEP and print do not do", q->label, i);
+    HCQI_REFUSE_UNLESS(q->dev, !copy || outputs == 1, HCQ_ERROR_INVALID,
+                       "queue '%s': command %u is a copy with %u outputs", q->label, i, outputs);
+    uint32_t list = hcqi_schedule_list(sched, copy ? touches[0].dev : c->dev,
+                                       copy && (sched->flags & HCQ_COPY_LISTS) != 0);
+    if (copy) {
+        uint32_t from = hcqi_schedule_list(sched, touches[1].dev, 0);
+        hcqi_schedule_wait(sched, list, from, HCQI_NONE);
+    }
+    for (uint32_t k = 0; k < c->edge_count; k++) {
+        uint32_t before = plan->calls[plan->edges[c->edge_first + k]].mark;
+        hcqi_schedule_wait(sched, list, sched->items[before].list, before);
+    }
+    c->mark = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
+    sched->items[c->mark].call = call;
+    return HCQ_OK;
+}
+
+/* Numbers the items in the order in which HCQ_STEP does them. The lists stand in a row,
+   at first as in `start` (NULL: as they are); the first one's next item is done and it
+   goes to the end. A SYNC lets the others pass as long as one has something else to do;
+   a list with a WAIT for a SYNC to come leaves the row until then. */
+static void hcqi_schedule_order(hcqi_schedule *sched, const uint32_t *start) {
+    uint32_t row[HCQI_MAX_DEVICES * 2], count = sched->list_count, order = 0;
+    for (uint32_t n = 0; n < sched->item_count; n++) { sched->items[n].order = HCQI_NONE; }
+    for (uint32_t k = 0; k < count; k++) {
+        row[k] = start == NULL ? k : start[k];
+        sched->lists[k].at = sched->lists[k].first;
+        sched->lists[k].parked = HCQI_NONE;
+    }
+    while (count != 0) {
+        uint32_t list = row[0], n = sched->lists[list].at;
+        memmove(row, row + 1, --count * sizeof row[0]);
+        if (n == HCQI_NONE) { continue; }
+        hcqi_item *item = &sched->items[n];
+        if (item->kind == HCQI_ITEM_WAIT && sched->items[item->sync].order == HCQI_NONE) {
+            sched->lists[list].parked = item->sync;
+            continue;
+        }
+        int turn = 1;                  /* nobody else has something else to do */
+        for (uint32_t k = 0; k < count && item->kind == HCQI_ITEM_SYNC; k++) {
+            uint32_t at = sched->lists[row[k]].at;
+            turn &= at == HCQI_NONE || sched->items[at].kind == HCQI_ITEM_SYNC;
+        }
+        if (turn) {
+            item->order = order;
+            sched->run[order++] = n;
+            sched->lists[list].at = item->next;
+            for (uint32_t k = 0; k < sched->list_count; k++) {
+                if (sched->lists[k].parked == n) { row[count++] = k; }
+            }
+        }
+        row[count++] = list;
+    }
+}
+
+/* Makes the lists what the plan says; the arena is to be deleted in any case. */
+static hcq_result hcqi_schedule_build(hcqi_schedule *sched, hcq_queue *q, uint32_t flags) {
+    const hcqi_plan *plan = &q->graph->plan;
+    memset(sched, 0, sizeof *sched);
+    sched->queue = q;
+    sched->flags = flags;
+    HCQI_PASS(hcqi_plan_make(q));
+    uint32_t lists = 2 * plan->device_count;
+    /* A wait for each edge and each copy at most, each with a SYNC: */
+    uint64_t items = 3 * (uint64_t)plan->call_count + 2 * (uint64_t)plan->edge_count;
+    hcqi_arena_begin(&sched->arena, &q->dev->hooks);
+    sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
+    sched->items = HCQI_TAKE(&sched->arena, hcqi_item, items);
+    sched->run = HCQI_TAKE(&sched->arena, uint32_t, items);
+    uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
+    int room = sched->lists != NULL && sched->items != NULL && sched->run != NULL && done != NULL;
+    if (!room) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
+    for (uint32_t i = 0; i < plan->call_count; i++) { HCQI_PASS(hcqi_schedule_call(sched, i)); }
+    hcqi_schedule_order(sched, NULL);
+    return HCQ_OK;
+}
+
+/* ---- as text ---- */
+
+typedef enum hcqi_quotes { HCQI_PLAIN, HCQI_DOT, HCQI_JSON } hcqi_quotes;
+
+#define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
+
+/* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
+   length of a label, too long for its value, a surrogate or above U+10FFFF. */
+static uint32_t hcqi_utf8(const char *text) {
+    const unsigned char *c = HCQI_CAST(const unsigned char *, (const void *)text);
+    uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    if (n == 1) { return 1; }
+    if (c[0] < 0xc2 || c[0] > 0xf4) { return 0; }
+    for (uint32_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80) { return 0; } /* the text's end, too */
+    }
+    int wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+                (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
+    return wrong ? 0 : n;
+}
+
+/* A name as plain text, within the quotes of DOT, or as a JSON string, which may stand in a
+   page, too; what is too long is cut off. */
+static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *name, hcqi_quotes quotes) {
+    const char *marked = quotes == HCQI_JSON ? "\"\\<>&'" : quotes == HCQI_DOT ? "\"\\" : "";
+    char *to = out;
+    if (quotes == HCQI_JSON) { *to++ = '"'; }
+    for (uint32_t n; *name != 0 && to < out + HCQI_NAME_BYTES - 8; name += n == 0 ? 1 : n) {
+        n = hcqi_utf8(name);
+        int odd = n == 0 || (n == 1 && (*name < ' ' || *name == 127));
+        int mark = n == 1 && strchr(marked, *name) != NULL;
+        if (quotes == HCQI_JSON && (odd || mark)) {
+            to += snprintf(to, 7, "\\u%04x", n == 0 ? 0xfffdu : (unsigned)*name);
+        } else if (odd) {
+            *to++ = '?';
+        } else {
+            if (mark) { *to++ = '\\'; }
+            memcpy(to, name, n);
+            to += n;
+        }
+    }
+    if (quotes == HCQI_JSON) { *to++ = '"'; }
+    *to = 0;
+    return out;
+}
+
+/* An item: a line, or a node of DOT. */
+static void hcqi_print_item(hcqi_text *t, const hcqi_schedule *sched, uint32_t n,
+                            hcqi_quotes quotes) {
+    char name[HCQI_NAME_BYTES];
+    int dot = quotes == HCQI_DOT;
+    const hcq_queue *q = sched->queue;
+    const hcqi_item *item = &sched->items[n];
+    if (dot) { hcqi_print(t, "    n%u [label=\"", n); }
+    hcqi_print(t, dot ? "%u: " : "  %3u  ", item->order);
+    if (item->kind == HCQI_ITEM_SYNC) {
+        hcqi_print(t, "SYNC (%u waiting)", item->waiters);
+    } else if (item->kind == HCQI_ITEM_WAIT) {
+        const hcqi_item *sync = &sched->items[item->sync];
+        const hcqi_list *l = &sched->lists[sync->list];
+        hcqi_print(t, "WAIT %s%s %u", hcqi_name_text(name, l->dev->label, quotes),
+                   l->copies ? "-copy" : "", sync->order);
+    } else {
+        static const char *const halves[] = { "", " to staging", " from staging" };
+        const hcqi_call *c = &q->graph->plan.calls[item->call];
+        const hcq_packet *p = &q->packets[c->command];
+        const char *kind = hcqi_kind_text(p->kind), *label = hcqi_packet_name(q, p);
+        int same = strcmp(kind, label) == 0;
+        hcqi_print(t, "%s%s%s%s", kind, same ? "" : " ",
+                   hcqi_name_text(name, same ? "" : label, quotes), halves[c->half]);
+        if (!dot) { hcqi_print(t, "  [%u]", c->command); }
+    }
+    if (dot) { hcqi_print(t, item->kind == HCQI_ITEM_CALL ? "\"];" : "\", shape=ellipse];"); }
+    hcqi_print(t, "\n");
+}
+
+static void hcqi_print_schedule(hcqi_text *t, const hcqi_schedule *sched, hcqi_quotes quotes) {
+    char name[HCQI_NAME_BYTES];
+    int dot = quotes == HCQI_DOT;
+    const hcqi_item *items = sched->items;
+    hcqi_name_text(name, sched->queue->label, quotes);
+    if (dot) { hcqi_print(t, "digraph \"%s\" {\n  node [shape=box];\n", name); }
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        const hcqi_list *l = &sched->lists[k];
+        if (dot) { hcqi_print(t, "  subgraph cluster_%u {\n    label=\"", k); }
+        hcqi_print(t, dot ? "%s%s\";\n" : "%s%s\n", hcqi_name_text(name, l->dev->label, quotes),
+                   l->copies ? "-copy" : "");
+        for (uint32_t n = l->first; n != HCQI_NONE; n = items[n].next) {
+            hcqi_print_item(t, sched, n, quotes);
+            if (dot && n != l->last) { hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next); }
+        }
+        if (dot) { hcqi_print(t, "  }\n"); }
+    }
+    for (uint32_t n = 0; dot && n < sched->item_count; n++) {
+        if (items[n].kind != HCQI_ITEM_WAIT) { continue; }
+        hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", items[n].sync, n);
+    }
+    if (dot) { hcqi_print(t, "}\n"); }
+}
+
+static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size,
+                                 hcqi_quotes quotes) {
+    hcqi_text t;
+    hcqi_schedule sched;
+    hcqi_text_begin(&t, text, size);
+    if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
+    const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
+    if (text == NULL && size != 0) { bad = "text: is NULL"; }
+    if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
+    hcq_result why = q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID;
+    hcq_result r = bad != NULL ? hcqi_refuse(q->dev, why, "%s", bad)
+                               : hcqi_schedule_build(&sched, q, flags);
+    if (r == HCQ_OK) { hcqi_print_schedule(&t, &sched, quotes); }
+    if (bad == NULL) { hcqi_arena_delete(&sched.arena); }
+    hcqi_leave();
+    return t.length;
+}
+
+HCQI_DEF size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
+    return hcqi_schedule_text(graph, flags, text, size, HCQI_PLAIN);
+}
+
+HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
+    return hcqi_schedule_text(graph, flags, text, size, HCQI_DOT);
+}
+
 HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- graphs: launching -------------------------------------- >>launching - */
-
-static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s);
 
 /* What a launch works with while it is made; too large for the stack. */
 typedef struct hcqi_making {
@@ -13438,6 +13736,106 @@ static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making
     return hcqi_submit_refused(home->dev, home->first, home->number);
 }
 
+/* ---- stepping ---- */
+/* HCQ_STEP: a launch for each call, of the plan cut down to it, a native wait for each SYNC.
+   Slow, for looking at what a schedule does. */
+
+/* Runs a call, and waits until it is over: what it had to follow is. No lock. */
+static hcq_result hcqi_step_call(hcq_queue *q, uint32_t call, const hcq_submission *launch) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcqi_call *c = &plan->calls[call];
+    hcqi_slice *slice = &plan->slices[0];
+    hcq_submission sub = *launch;
+    hcqi_submit s;
+    sub.wait_count = sub.signal_count = sub.flags = 0;
+    hcqi_enter();
+    hcqi_submit_init(&s, q->dev, &sub);
+    memset(&slice->inputs, 0, sizeof slice->inputs);
+    slice->dev = c->dev;
+    slice->lane = c->lane;
+    slice->calls[0] = call;
+    slice->count = 1;
+    slice->syncs = c->half == HCQI_IN;
+    c->slice = 0;
+    c->place = 1;
+    c->wait_count = c->signals = c->overlap = c->patches = 0;
+    plan->slice_count = 1;
+    plan->patch_count = 0;
+    hcqi_plan_patches(q);
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        plan->devices[d].users = plan->devices[d].dev != c->dev;
+    }
+    plan->generation = ++q->generation; /* no version is of this plan yet */
+    hcq_result r = hcqi_graph_launch(q, &s, q->graph->making);
+    hcq_point done = hcq_at(hcqi_signal_handle(q->dev->exact), s.number);
+    c->slice = HCQI_NONE;
+    hcqi_leave();
+    if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, q->dev->desc.timeout_ns); }
+    if (r != HCQ_OK) {
+        hcqi_refuse_alone(q->dev, r, "queue '%s': the step of command %u failed", q->label,
+                          c->command);
+    }
+    return r;
+}
+
+/* All items in their order, without the lock; the submission behind them raises the
+   signals and is the launch's point. */
+static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
+    hcq_queue *q = sched->queue;
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_submission end = *s->sub;
+    hcq_point done = { { 0 }, 0 };
+    hcq_result r = HCQ_OK;
+    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
+        r = hcqi_synchronize(plan->devices[d].dev, plan->devices[d].dev->desc.timeout_ns, 0);
+    }
+    for (uint32_t i = 0; i < plan->call_count; i++) { plan->calls[i].slice = HCQI_NONE; }
+    for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
+        const hcqi_item *item = &sched->items[sched->run[n]];
+        hcq_device *dev = sched->lists[item->list].dev;
+        if (item->kind == HCQI_ITEM_SYNC) {
+            r = hcq_device_synchronize(dev, dev->desc.timeout_ns);
+        } else if (item->kind == HCQI_ITEM_CALL &&
+                   q->packets[plan->calls[item->call].command].kind != HCQ_COMMAND_EMPTY) {
+            r = hcqi_step_call(q, item->call, s->sub);
+        }
+    }
+    end.queue_count = end.wait_count = end.flags = 0;
+    if (r == HCQ_OK) { r = hcq_submit(s->dev, &end, 1, &done); }
+    s->number = done.value;
+    return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns) : r;
+}
+
+/* A launch with HCQ_STEP; gives up the lock meanwhile. */
+static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
+    const hcq_submission *sub = s->sub;
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcqi_schedule sched;
+    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcq_result r = hcqi_schedule_build(&sched, q, sub->flags);
+    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
+    int began = r == HCQ_OK;
+    if (began) {
+        hcqi_graph_pin(plan);
+        hcqi_leave();
+        r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
+        began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
+        if (r == HCQ_OK) { r = hcqi_step_walk(s, &sched); }
+        hcqi_enter();
+        if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
+        hcqi_graph_unpin(plan);
+        plan->generation = 0;          /* it is not whole, and versions are not of it */
+        q->generation++;
+    }
+    hcqi_arena_delete(&sched.arena);
+    for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
+        hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
+        hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;
+        if (t != NULL) { hcqi_signal_break(t, sub->signals[i].value, why, NULL); }
+    }
+    return r;
+}
+
 /* hcqi_submit_run for a graph. */
 static hcq_result hcqi_graph_run(hcqi_submit *s) {
     hcq_queue *q = s->sub->queues[0];
@@ -13554,404 +13952,6 @@ HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
 }
 
 HCQI_COLD_BEGIN
-
-/* ========================================================================== */
-/* ---- graphs: the schedule ---------------------------------- >>scheduling - */
-/* The plan as a list per device, with SYNC (all of this list so far is done) and
-   WAIT (for another list's SYNC) between the commands. */
-
-typedef enum hcqi_item_kind { HCQI_ITEM_CALL, HCQI_ITEM_SYNC, HCQI_ITEM_WAIT } hcqi_item_kind;
-
-typedef struct hcqi_item {
-    hcqi_item_kind kind;
-    uint32_t list;
-    uint32_t call;
-    uint32_t sync;                     /* WAIT: its item */
-    uint32_t waiters;                  /* SYNC */
-    uint32_t order;                    /* in which HCQ_STEP does it */
-    uint32_t next;                     /* of the list */
-} hcqi_item;
-
-typedef struct hcqi_list {
-    hcq_device *dev;
-    int copies;
-    uint32_t first, last;              /* items, HCQI_NONE: it is empty */
-    uint32_t *done;                    /* of each other list: items that its WAITs bring */
-    uint32_t at;                       /* next in the order, HCQI_NONE: it is over */
-    uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
-} hcqi_list;
-
-typedef struct hcqi_schedule {
-    hcq_queue *queue;
-    uint32_t flags;                    /* of HCQ_STEP, print or dot */
-    hcqi_arena arena;
-    hcqi_item *items;
-    uint32_t item_count;
-    uint32_t *run;                     /* items by their order */
-    hcqi_list *lists;
-    uint32_t list_count;
-} hcqi_schedule;
-
-/* The list of a device, or of copies to it. */
-static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int copies) {
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        if (sched->lists[k].dev == dev && sched->lists[k].copies == copies) { return k; }
-    }
-    hcqi_list *l = &sched->lists[sched->list_count]; /* two a device: there is room */
-    l->dev = dev;
-    l->copies = copies;
-    l->first = l->last = HCQI_NONE;
-    return sched->list_count++;
-}
-
-/* Appends an item to a list. */
-static uint32_t hcqi_schedule_add(hcqi_schedule *sched, uint32_t list, hcqi_item_kind kind) {
-    hcqi_list *l = &sched->lists[list];
-    uint32_t n = sched->item_count++;
-    sched->items[n].kind = kind;
-    sched->items[n].list = list;
-    sched->items[n].next = HCQI_NONE;
-    *(l->first == HCQI_NONE ? &l->first : &sched->items[l->last].next) = n;
-    l->last = n;
-    return n;
-}
-
-/* What comes next in a list is to follow `item` of list `from`, HCQI_NONE: all that is
-   in it. Items are numbered as they are made, so a WAIT brings all below its SYNC. */
-static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t from,
-                               uint32_t item) {
-    uint32_t *done = &sched->lists[list].done[from]; /* those below this number are */
-    uint32_t sync = sched->lists[from].last;
-    if (from == list || item < *done) { return; }
-    if (sync == HCQI_NONE || sched->items[sync].kind != HCQI_ITEM_SYNC) {
-        sync = hcqi_schedule_add(sched, from, HCQI_ITEM_SYNC);
-    }
-    if (sync < *done) { return; }
-    *done = sync + 1;
-    uint32_t wait = hcqi_schedule_add(sched, list, HCQI_ITEM_WAIT);
-    sched->items[wait].sync = sync;
-    sched->items[sync].waiters++;
-}
-
-/* Adds a call, if it is one that schedules have. */
-static hcq_result hcqi_schedule_call(hcqi_schedule *sched, uint32_t call) {
-    const hcq_queue *q = sched->queue;
-    const hcqi_plan *plan = &q->graph->plan;
-    hcqi_call *c = &plan->calls[call];
-    uint32_t i = c->command;
-    const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: target, source */
-    uint32_t outputs = 0, away = 0;
-    int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
-    for (uint32_t k = 0; k < c->touch_count; k++) {
-        outputs += (touches[k].access & HCQI_WRITE) != 0;
-        away += touches[k].dev != c->dev;
-    }
-    HCQI_REFUSE_UNLESS(q->dev, q->packets[i].kind != HCQ_COMMAND_EXEC || away == 0,
-                       HCQ_ERROR_INVALID, "queue '%s': command %u is a kernel over several "
-                       "devices, which HCQ_STEP and print do not do", q->label, i);
-    HCQI_REFUSE_UNLESS(q->dev, !copy || outputs == 1, HCQ_ERROR_INVALID,
-                       "queue '%s': command %u is a copy with %u outputs", q->label, i, outputs);
-    uint32_t list = hcqi_schedule_list(sched, copy ? touches[0].dev : c->dev,
-                                       copy && (sched->flags & HCQ_COPY_LISTS) != 0);
-    if (copy) {
-        uint32_t from = hcqi_schedule_list(sched, touches[1].dev, 0);
-        hcqi_schedule_wait(sched, list, from, HCQI_NONE);
-    }
-    for (uint32_t k = 0; k < c->edge_count; k++) {
-        uint32_t before = plan->calls[plan->edges[c->edge_first + k]].mark;
-        hcqi_schedule_wait(sched, list, sched->items[before].list, before);
-    }
-    c->mark = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
-    sched->items[c->mark].call = call;
-    return HCQ_OK;
-}
-
-/* Numbers the items in the order in which HCQ_STEP does them. The lists stand in a row,
-   at first as in `start` (NULL: as they are); the first one's next item is done and it
-   goes to the end. A SYNC lets the others pass as long as one has something else to do;
-   a list with a WAIT for a SYNC to come leaves the row until then. */
-static void hcqi_schedule_order(hcqi_schedule *sched, const uint32_t *start) {
-    uint32_t row[HCQI_MAX_DEVICES * 2], count = sched->list_count, order = 0;
-    for (uint32_t n = 0; n < sched->item_count; n++) { sched->items[n].order = HCQI_NONE; }
-    for (uint32_t k = 0; k < count; k++) {
-        row[k] = start == NULL ? k : start[k];
-        sched->lists[k].at = sched->lists[k].first;
-        sched->lists[k].parked = HCQI_NONE;
-    }
-    while (count != 0) {
-        uint32_t list = row[0], n = sched->lists[list].at;
-        memmove(row, row + 1, --count * sizeof row[0]);
-        if (n == HCQI_NONE) { continue; }
-        hcqi_item *item = &sched->items[n];
-        if (item->kind == HCQI_ITEM_WAIT && sched->items[item->sync].order == HCQI_NONE) {
-            sched->lists[list].parked = item->sync;
-            continue;
-        }
-        int turn = 1;                  /* nobody else has something else to do */
-        for (uint32_t k = 0; k < count && item->kind == HCQI_ITEM_SYNC; k++) {
-            uint32_t at = sched->lists[row[k]].at;
-            turn &= at == HCQI_NONE || sched->items[at].kind == HCQI_ITEM_SYNC;
-        }
-        if (turn) {
-            item->order = order;
-            sched->run[order++] = n;
-            sched->lists[list].at = item->next;
-            for (uint32_t k = 0; k < sched->list_count; k++) {
-                if (sched->lists[k].parked == n) { row[count++] = k; }
-            }
-        }
-        row[count++] = list;
-    }
-}
-
-/* Makes the lists what the plan says; the arena is to be deleted in any case. */
-static hcq_result hcqi_schedule_build(hcqi_schedule *sched, hcq_queue *q, uint32_t flags) {
-    const hcqi_plan *plan = &q->graph->plan;
-    memset(sched, 0, sizeof *sched);
-    sched->queue = q;
-    sched->flags = flags;
-    HCQI_PASS(hcqi_plan_make(q));
-    uint32_t lists = 2 * plan->device_count;
-    /* A wait for each edge and each copy at most, each with a SYNC: */
-    uint64_t items = 3 * (uint64_t)plan->call_count + 2 * (uint64_t)plan->edge_count;
-    hcqi_arena_begin(&sched->arena, &q->dev->hooks);
-    sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
-    sched->items = HCQI_TAKE(&sched->arena, hcqi_item, items);
-    sched->run = HCQI_TAKE(&sched->arena, uint32_t, items);
-    uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
-    int room = sched->lists != NULL && sched->items != NULL && sched->run != NULL && done != NULL;
-    if (!room) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
-    for (uint32_t i = 0; i < plan->call_count; i++) { HCQI_PASS(hcqi_schedule_call(sched, i)); }
-    hcqi_schedule_order(sched, NULL);
-    return HCQ_OK;
-}
-
-/* ---- as text ---- */
-
-typedef enum hcqi_quotes { HCQI_PLAIN, HCQI_DOT, HCQI_JSON } hcqi_quotes;
-
-#define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
-
-/* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
-   length of a label, too long for its value, a surrogate or above U+10FFFF. */
-static uint32_t hcqi_utf8(const char *text) {
-    const unsigned char *c = HCQI_CAST(const unsigned char *, (const void *)text);
-    uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
-    if (n == 1) { return 1; }
-    if (c[0] < 0xc2 || c[0] > 0xf4) { return 0; }
-    for (uint32_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) { return 0; } /* the text's end, too */
-    }
-    int wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-                (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
-    return wrong ? 0 : n;
-}
-
-/* A name as plain text, within the quotes of DOT, or as a JSON string, which may stand in a
-   page, too; what is too long is cut off. */
-static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *name, hcqi_quotes quotes) {
-    const char *marked = quotes == HCQI_JSON ? "\"\\<>&'" : quotes == HCQI_DOT ? "\"\\" : "";
-    char *to = out;
-    if (quotes == HCQI_JSON) { *to++ = '"'; }
-    for (uint32_t n; *name != 0 && to < out + HCQI_NAME_BYTES - 8; name += n == 0 ? 1 : n) {
-        n = hcqi_utf8(name);
-        int odd = n == 0 || (n == 1 && (*name < ' ' || *name == 127));
-        int mark = n == 1 && strchr(marked, *name) != NULL;
-        if (quotes == HCQI_JSON && (odd || mark)) {
-            to += snprintf(to, 7, "\\u%04x", n == 0 ? 0xfffdu : (unsigned)*name);
-        } else if (odd) {
-            *to++ = '?';
-        } else {
-            if (mark) { *to++ = '\\'; }
-            memcpy(to, name, n);
-            to += n;
-        }
-    }
-    if (quotes == HCQI_JSON) { *to++ = '"'; }
-    *to = 0;
-    return out;
-}
-
-/* An item: a line, or a node of DOT. */
-static void hcqi_print_item(hcqi_text *t, const hcqi_schedule *sched, uint32_t n,
-                            hcqi_quotes quotes) {
-    char name[HCQI_NAME_BYTES];
-    int dot = quotes == HCQI_DOT;
-    const hcq_queue *q = sched->queue;
-    const hcqi_item *item = &sched->items[n];
-    if (dot) { hcqi_print(t, "    n%u [label=\"", n); }
-    hcqi_print(t, dot ? "%u: " : "  %3u  ", item->order);
-    if (item->kind == HCQI_ITEM_SYNC) {
-        hcqi_print(t, "SYNC (%u waiting)", item->waiters);
-    } else if (item->kind == HCQI_ITEM_WAIT) {
-        const hcqi_item *sync = &sched->items[item->sync];
-        const hcqi_list *l = &sched->lists[sync->list];
-        hcqi_print(t, "WAIT %s%s %u", hcqi_name_text(name, l->dev->label, quotes),
-                   l->copies ? "-copy" : "", sync->order);
-    } else {
-        static const char *const halves[] = { "", " to staging", " from staging" };
-        const hcqi_call *c = &q->graph->plan.calls[item->call];
-        const hcq_packet *p = &q->packets[c->command];
-        const char *kind = hcqi_kind_text(p->kind), *label = hcqi_packet_name(q, p);
-        int same = strcmp(kind, label) == 0;
-        hcqi_print(t, "%s%s%s%s", kind, same ? "" : " ",
-                   hcqi_name_text(name, same ? "" : label, quotes), halves[c->half]);
-        if (!dot) { hcqi_print(t, "  [%u]", c->command); }
-    }
-    if (dot) { hcqi_print(t, item->kind == HCQI_ITEM_CALL ? "\"];" : "\", shape=ellipse];"); }
-    hcqi_print(t, "\n");
-}
-
-static void hcqi_print_schedule(hcqi_text *t, const hcqi_schedule *sched, hcqi_quotes quotes) {
-    char name[HCQI_NAME_BYTES];
-    int dot = quotes == HCQI_DOT;
-    const hcqi_item *items = sched->items;
-    hcqi_name_text(name, sched->queue->label, quotes);
-    if (dot) { hcqi_print(t, "digraph \"%s\" {\n  node [shape=box];\n", name); }
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        const hcqi_list *l = &sched->lists[k];
-        if (dot) { hcqi_print(t, "  subgraph cluster_%u {\n    label=\"", k); }
-        hcqi_print(t, dot ? "%s%s\";\n" : "%s%s\n", hcqi_name_text(name, l->dev->label, quotes),
-                   l->copies ? "-copy" : "");
-        for (uint32_t n = l->first; n != HCQI_NONE; n = items[n].next) {
-            hcqi_print_item(t, sched, n, quotes);
-            if (dot && n != l->last) { hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next); }
-        }
-        if (dot) { hcqi_print(t, "  }\n"); }
-    }
-    for (uint32_t n = 0; dot && n < sched->item_count; n++) {
-        if (items[n].kind != HCQI_ITEM_WAIT) { continue; }
-        hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", items[n].sync, n);
-    }
-    if (dot) { hcqi_print(t, "}\n"); }
-}
-
-static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size,
-                                 hcqi_quotes quotes) {
-    hcqi_text t;
-    hcqi_schedule sched;
-    hcqi_text_begin(&t, text, size);
-    if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
-    const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
-    if (text == NULL && size != 0) { bad = "text: is NULL"; }
-    if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
-    hcq_result why = q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID;
-    hcq_result r = bad != NULL ? hcqi_refuse(q->dev, why, "%s", bad)
-                               : hcqi_schedule_build(&sched, q, flags);
-    if (r == HCQ_OK) { hcqi_print_schedule(&t, &sched, quotes); }
-    if (bad == NULL) { hcqi_arena_delete(&sched.arena); }
-    hcqi_leave();
-    return t.length;
-}
-
-HCQI_DEF size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
-    return hcqi_schedule_text(graph, flags, text, size, HCQI_PLAIN);
-}
-
-HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
-    return hcqi_schedule_text(graph, flags, text, size, HCQI_DOT);
-}
-
-/* ---- stepping ---- */
-/* HCQ_STEP: a launch for each call, of the plan cut down to it, a native wait for each SYNC.
-   Slow, for looking at what a schedule does. */
-
-/* Runs a call, and waits until it is over: what it had to follow is. No lock. */
-static hcq_result hcqi_step_call(hcq_queue *q, uint32_t call, const hcq_submission *launch) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcqi_call *c = &plan->calls[call];
-    hcqi_slice *slice = &plan->slices[0];
-    hcq_submission sub = *launch;
-    hcqi_submit s;
-    sub.wait_count = sub.signal_count = sub.flags = 0;
-    hcqi_enter();
-    hcqi_submit_init(&s, q->dev, &sub);
-    memset(&slice->inputs, 0, sizeof slice->inputs);
-    slice->dev = c->dev;
-    slice->lane = c->lane;
-    slice->calls[0] = call;
-    slice->count = 1;
-    slice->syncs = c->half == HCQI_IN;
-    c->slice = 0;
-    c->place = 1;
-    c->wait_count = c->signals = c->overlap = c->patches = 0;
-    plan->slice_count = 1;
-    plan->patch_count = 0;
-    hcqi_plan_patches(q);
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        plan->devices[d].users = plan->devices[d].dev != c->dev;
-    }
-    plan->generation = ++q->generation; /* no version is of this plan yet */
-    hcq_result r = hcqi_graph_launch(q, &s, q->graph->making);
-    hcq_point done = hcq_at(hcqi_signal_handle(q->dev->exact), s.number);
-    c->slice = HCQI_NONE;
-    hcqi_leave();
-    if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, q->dev->desc.timeout_ns); }
-    if (r != HCQ_OK) {
-        hcqi_refuse_alone(q->dev, r, "queue '%s': the step of command %u failed", q->label,
-                          c->command);
-    }
-    return r;
-}
-
-/* All items in their order, without the lock; the submission behind them raises the
-   signals and is the launch's point. */
-static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
-    hcq_queue *q = sched->queue;
-    const hcqi_plan *plan = &q->graph->plan;
-    hcq_submission end = *s->sub;
-    hcq_point done = { { 0 }, 0 };
-    hcq_result r = HCQ_OK;
-    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
-        r = hcqi_synchronize(plan->devices[d].dev, plan->devices[d].dev->desc.timeout_ns, 0);
-    }
-    for (uint32_t i = 0; i < plan->call_count; i++) { plan->calls[i].slice = HCQI_NONE; }
-    for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
-        const hcqi_item *item = &sched->items[sched->run[n]];
-        hcq_device *dev = sched->lists[item->list].dev;
-        if (item->kind == HCQI_ITEM_SYNC) {
-            r = hcq_device_synchronize(dev, dev->desc.timeout_ns);
-        } else if (item->kind == HCQI_ITEM_CALL &&
-                   q->packets[plan->calls[item->call].command].kind != HCQ_COMMAND_EMPTY) {
-            r = hcqi_step_call(q, item->call, s->sub);
-        }
-    }
-    end.queue_count = end.wait_count = end.flags = 0;
-    if (r == HCQ_OK) { r = hcq_submit(s->dev, &end, 1, &done); }
-    s->number = done.value;
-    return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns) : r;
-}
-
-/* A launch with HCQ_STEP; gives up the lock meanwhile. */
-static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
-    const hcq_submission *sub = s->sub;
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcqi_schedule sched;
-    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    hcq_result r = hcqi_schedule_build(&sched, q, sub->flags);
-    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
-    int began = r == HCQ_OK;
-    if (began) {
-        hcqi_graph_pin(plan);
-        hcqi_leave();
-        r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
-        began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
-        if (r == HCQ_OK) { r = hcqi_step_walk(s, &sched); }
-        hcqi_enter();
-        if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
-        hcqi_graph_unpin(plan);
-        plan->generation = 0;          /* it is not whole, and versions are not of it */
-        q->generation++;
-    }
-    hcqi_arena_delete(&sched.arena);
-    for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
-        hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
-        hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;
-        if (t != NULL) { hcqi_signal_break(t, sub->signals[i].value, why, NULL); }
-    }
-    return r;
-}
 
 /* ========================================================================== */
 /* ---- a profile as text -------------------------------------- >>reporting - */
@@ -14617,20 +14617,6 @@ static void hcqi_profile_collect(const hcq_job *job) {
         }
     }
     job->lane->timed = last;
-}
-
-static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number) {
-    hcqi_profile *p = dev->profile;
-    hcqi_event *e = &p->events[p->added++ % p->capacity];
-    memset(e, 0, sizeof *e);
-    e->begin = begin_ns;
-    e->end = hcq_sys_now_ns();
-    e->submission = number;
-    e->lane = dev->lane_count;
-    e->kind = HCQ_COMMAND_SYNC;
-    e->queue = p->slots;
-    p->syncs++;
-    p->sync_ns += e->end - e->begin;
 }
 
 /* A version that the profile is to have timestamps in; NULL: there are none. */
