@@ -2225,7 +2225,6 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #define HCQI_VALUE_POOLS 9
 #define HCQI_BATCH_WAITS 16            /* native waits of one batch */
 #define HCQI_MAX_VALUE ((uint64_t)INT64_MAX)
-#define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
 
 /* ========================================================================== */
 /* ---- the core's own types --------------------------------------- >>core - */
@@ -2246,19 +2245,9 @@ typedef struct hcqi_profile hcqi_profile;
 struct hcqi_submit;
 struct hcqi_resolve;
 
-/* Objects of one size in aligned chunks; chunks above `keep` go back when they
-   are empty. */
-typedef struct hcqi_chunk {
-    struct hcqi_chunk *next, *prev;    /* in hcqi_pool.open or .full */
-    void *free_list;
-    uint32_t used, fresh;              /* live objects; objects ever carved out */
-} hcqi_chunk;
-
-#define HCQI_CHUNK_HEAD ((size_t)64)   /* so that objects of 64 bytes fill one cache line */
-
 typedef struct hcqi_pool {
     hcq_device *dev;
-    hcqi_chunk *open, *full;           /* chunks with room, without */
+    struct hcqi_chunk *open, *full;    /* chunks with room, without */
     uint32_t item, per_chunk;
     uint32_t chunks, keep;
     uint32_t available;                /* free objects in all chunks */
@@ -2298,25 +2287,13 @@ struct hcqi_notice {
     uint8_t cancelled;
 };
 
-#define HCQI_SLEEPER_POINTS 16
 #define HCQI_SLEEPS UINT32_MAX         /* hcqi_waiter.segment of a sleeper's */
-
-/* A host thread that waits for a few points, on its stack: whatever changes one of
-   them wakes it, and nothing else. Those with more sleep on hcqi_core.event. */
-typedef struct hcqi_sleeper {
-    hcqi_waiter waits[HCQI_SLEEPER_POINTS]; /* first */
-    uint32_t count;
-    uint32_t awake;                    /* atomic: the word it sleeps on */
-    struct hcqi_sleeper *next;         /* in hcqi_core.awake */
-} hcqi_sleeper;
 
 /* What handles name: device slot + 1 (8 bits), index (20), serial (36). A place counts
    its serials on, also from one device of a slot to the next, and is not used any more
    after the last: a stale handle finds nothing. */
-typedef struct hcqi_slot { void *item; uint64_t serial; uint32_t next_free; } hcqi_slot;
-
 typedef struct hcqi_slots {
-    hcqi_slot *slots;                  /* next_free: index + 1 */
+    struct hcqi_slot *slots;
     uint32_t capacity, used, free_head; /* index + 1, 0 = none */
     uint64_t first;                    /* the serial at which places begin */
 } hcqi_slots;
@@ -2340,9 +2317,6 @@ struct hcqi_producer {
 typedef struct hcqi_site { uint64_t place, at; } hcqi_site;
 #define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place */
 
-/* What the user said when it failed a signal; shared by those that failed by it. */
-typedef struct hcqi_reason { hcq_memory_hooks hooks; uint32_t refs; char text[96]; } hcqi_reason;
-
 typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
 
 struct hcqi_signal {
@@ -2353,7 +2327,7 @@ struct hcqi_signal {
     uint64_t timestamp;
     hcq_result failure;
     uint64_t failed_from;              /* with `failure`: values from here on failed */
-    hcqi_reason *reason;               /* for `failure`, or NULL */
+    struct hcqi_reason *reason;        /* for `failure`, or NULL */
     uint32_t refs;                     /* the handle, recordings, waiters, producers */
     uint32_t handles;                  /* the users' references */
     char label[32];
@@ -2379,12 +2353,10 @@ typedef enum hcqi_line_kind {
 
 typedef struct hcqi_line { hcq_job *head, *tail; } hcqi_line;
 
-typedef struct hcqi_failure { uint64_t first, last; hcq_result result; } hcqi_failure;
-
 /* Failed numbers or epochs as ranges, exact: what is in none of them and above
    `forgotten` succeeded. */
 typedef struct hcqi_failures {
-    hcqi_failure *ranges;              /* by number, from `first` on */
+    struct hcqi_failure *ranges;       /* by number, from `first` on */
     uint32_t capacity, first, count;
     uint64_t forgotten;                /* up to here nobody knows any more */
 } hcqi_failures;
@@ -2587,14 +2559,10 @@ typedef struct hcqi_set { uint64_t words[HCQ_MAX_VALUES / 64]; uint32_t end; } h
 
 /* Memory for what is made anew as a whole: its hooks take from pieces, which stay for
    the next time, so that what is made again and again allocates nothing. */
-typedef struct hcqi_piece { struct hcqi_piece *next; size_t size, used; } hcqi_piece;
-
-#define HCQI_PIECE_HEAD ((size_t)64)   /* what is taken begins with a cache line, too */
-
 typedef struct hcqi_arena {
     hcq_memory_hooks hooks;
     const hcq_memory_hooks *from;      /* where pieces come from */
-    hcqi_piece *pieces;
+    struct hcqi_piece *pieces;
 } hcqi_arena;
 
 /* A submission of a device: the last before a block was freed that it may use, or that
@@ -2605,40 +2573,14 @@ typedef struct hcqi_stamp {
     uint64_t number;
 } hcqi_stamp;
 
-/* Bytes that one call reads or writes, of memory of `dev`. `base` is whose addresses
-   they are: an input, an empty, host memory, a device's memory. */
-typedef struct hcqi_touch {
-    hcq_device *dev;
-    uint32_t base, access;
-    uint64_t first, end;
-} hcqi_touch;
-
-/* Bytes that all touches so far treated alike. Readers since the last writer
-   are a list that split ranges share. */
-typedef struct hcqi_range {
-    uint64_t first, end;
-    uint32_t writer, readers;          /* call, hcqi_plan.readers; HCQI_NONE */
-    uint64_t slices, writers;          /* that touch it, that write it */
-} hcqi_range;
-
-typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity; } hcqi_base;
-
-/* Host memory through which a copy goes between devices that do not see each other's: at
-   the target's device [0], at the source's [1]; only at one of them if the other one sees it,
-   else the host copies from hcqi_allocation.twin. */
-typedef struct hcqi_bridge {
-    hcqi_allocation *a[2];
-    uint64_t serials[2];               /* of the two devices */
-} hcqi_bridge;
-
 /* A copy over a bridge is two calls, named by the operand that the bridge takes. */
-typedef enum hcqi_half { HCQI_WHOLE, HCQI_OUT, HCQI_IN } hcqi_half;
+enum { HCQI_WHOLE, HCQI_OUT, HCQI_IN };
 
 /* A command of a graph, or half of one, and where it runs. */
 typedef struct hcqi_call {
     hcq_device *dev;
     uint32_t command;
-    uint32_t half, bridge;             /* hcqi_half; in hcqi_graph.bridges */
+    uint32_t half, bridge;             /* HCQI_WHOLE ...; in hcqi_graph.bridges */
     uint32_t lane;                     /* in dev->lanes */
     uint32_t slice;                    /* HCQI_NONE: it runs nowhere */
     uint32_t place;                    /* 1 + its position in the slice */
@@ -2669,8 +2611,8 @@ typedef struct hcqi_plan {
     uint32_t *firsts;                  /* ... begin here, with one more for the end */
     uint32_t call_count;
     uint32_t bridge_count;
-    hcqi_base *bases;
-    hcqi_touch *touches;
+    struct hcqi_base *bases;
+    struct hcqi_touch *touches;
     uint32_t touch_count, touch_capacity;
     hcqi_link *readers;
     uint32_t reader_count, reader_capacity;
@@ -2715,7 +2657,7 @@ struct hcqi_graph {
     uint32_t input_end;                /* those declared are below */
     hcqi_input *empties;
     uint32_t empty_count, empty_capacity;
-    hcqi_bridge *bridges;
+    struct hcqi_bridge *bridges;
     uint32_t bridge_capacity;          /* zero behind those of the plan */
     uint64_t named_frees;              /* when last checked */
     hcqi_plan plan;
@@ -2740,7 +2682,7 @@ struct hcqi_launch {
     hcqi_signal *signals[HCQI_MAX_SLICES]; /* place: the call is done */
     hcqi_stamp slices[HCQI_MAX_SLICES]; /* their jobs */
     uint32_t signal_count, slice_count;
-    hcqi_touch *inputs;                /* where they are */
+    struct hcqi_touch *inputs;         /* where they are */
     uint32_t input_capacity;
 };
 
@@ -2792,15 +2734,6 @@ typedef struct hcqi_code {
     uint32_t fits[3];                  /* the last block that exec_check let pass */
 } hcqi_code;
 
-/* Bytes of a description, which follow it: code, or a text. Programs with the same have
-   one, so that a backend knows by the address that it is the same. */
-typedef struct hcqi_blob {
-    struct hcqi_blob *next;            /* of hcq_device.blobs' bucket */
-    uint64_t hash;
-    size_t size;
-    size_t refs;                       /* programs */
-} hcqi_blob;
-
 #define HCQI_BLOBS 64
 enum { HCQI_PARTS = 6 };               /* of a program: codes, entries, library, symbol */
 
@@ -2841,56 +2774,6 @@ struct hcqi_allocation {
 #define HCQI_PASSED 16                 /* freed blocks that an alloc looks at */
 #define HCQI_ZERO_BYTES 16384          /* more are cleared without the lock */
 
-/* Host memory that eager copies go through; small ones share it. */
-typedef struct hcqi_stage {
-    hcq_buffer buffer;
-    uint64_t used;                     /* bytes given out since it was idle */
-    uint64_t number;                   /* the last submission that has to do with it */
-    uint32_t users;                    /* calls that write or read it, or will submit */
-} hcqi_stage;
-
-/* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
-typedef struct hcqi_event {
-    uint64_t begin, end;
-    uint64_t submission;
-    uint64_t launch;                   /* 0 = of no graph */
-    uint64_t bytes, epoch;
-    uint64_t half;                     /* hcqi_half_number */
-    uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
-    uint32_t kind;
-    uint32_t name, queue;              /* hcqi_profile.names */
-} hcqi_event;
-
-typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
-
-struct hcqi_profile {
-    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
-    void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
-    size_t size;                       /* with what the pointers point to */
-    int on;
-    hcqi_event *events;                /* rings */
-    hcqi_flow *flows;
-    uint32_t capacity;                 /* of each */
-    uint64_t added, flowed;            /* ever */
-    uint64_t first;                    /* submission that counts */
-    char (*names)[32];                 /* a table by hash, then "" and "(others)" */
-    uint32_t slots, names_left;        /* of the table; that find room */
-    hcq_clock clock;                   /* the last reading */
-    uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
-};
-
-/* Batches on their way to the hardware, a piece of their list. The lock orders those who
-   add, the device's `giver` those who take: the two only meet at `count` and `next`. */
-#define HCQI_POSTS 64
-#define HCQI_POST_WAITS 128
-typedef struct hcqi_posts {
-    uint64_t next;                     /* atomic: hcqi_posts, set when no more come here */
-    uint32_t count;                    /* atomic: batches that are complete */
-    uint32_t wait_count;
-    hcq_batch batches[HCQI_POSTS];
-    hcq_lane_point waits[HCQI_POST_WAITS];
-} hcqi_posts;
-
 struct hcq_device {
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
     uint32_t pins, unpins;             /* uses without the lock: begun; atomic: ended */
@@ -2929,14 +2812,14 @@ struct hcq_device {
     hcqi_pool values[HCQI_VALUE_POOLS]; /* of 2, 4, 8 ... words */
     hcq_queue *queues;
     hcq_program *programs;
-    hcqi_blob *blobs[HCQI_BLOBS];
+    struct hcqi_blob *blobs[HCQI_BLOBS]; /* of programs */
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
     hcqi_allocation *freed_head[2], *freed_tail[2]; /* freed blocks, the oldest first: never used
                                           again, cached */
     hcqi_allocation *shelves[HCQI_SHELVES]; /* rings of those that are cached */
     uint64_t allocated_bytes, freed_bytes;
-    hcqi_stage *stages;                /* a ring of .staging_count */
+    struct hcqi_stage *stages;         /* a ring of .staging_count */
     uint32_t stage_at;                 /* the one being filled */
     hcq_buffer pair[2];                /* what an eager call leaves for the next one: */
     hcq_queue *eager_queues[2];        /* by kind; zero: nothing yet, or a thread has it */
@@ -2949,9 +2832,9 @@ struct hcq_device {
     uint32_t service_begun;            /* atomic: somebody started it */
     uint32_t service_word;             /* atomic: bumped to wake it */
     uint32_t service_waits;            /* atomic: it is in the backend's wait */
-    hcqi_posts *posts;                 /* where submitting adds; NULL: no `give` */
+    struct hcqi_posts *posts;          /* where submitting adds; NULL: no `give` */
     uint8_t pad[128];                  /* what the other side writes stays apart */
-    hcqi_posts *posts_out;             /* where giving takes, */
+    struct hcqi_posts *posts_out;      /* where giving takes, */
     uint32_t posts_given;              /* behind so many */
     uint32_t giver;                    /* atomic: 1 = somebody gives, 2 = and looks again */
     uint64_t posts_spare;              /* atomic: hcqi_posts for later, one at most */
@@ -2966,14 +2849,6 @@ struct hcq_registry {
     hcq_memory_hooks hooks;
     hcqi_factory factories[HCQI_MAX_BACKENDS];
     uint32_t count;
-};
-
-struct hcq_driver {
-    hcq_memory_hooks hooks;
-    hcqi_factory factory;
-    void *self;                        /* the backend's own */
-    uint32_t refs;                     /* atomic */
-    uint32_t forks;                    /* hcqi_core.forks when it was made */
 };
 
 /* A line for a logger, on its way; its device is pinned until it is told. */
@@ -3006,7 +2881,7 @@ static struct hcqi_core {
     uint64_t dirty;                    /* devices to flush, by slot */
     uint64_t kicks;                    /* devices whose service thread has to look */
     hcqi_producer *promises[HCQI_PROMISES]; /* raises by pending submissions */
-    hcqi_sleeper *awake;               /* to be woken when the lock is free */
+    struct hcqi_sleeper *awake;        /* to be woken when the lock is free */
     uint32_t changed;                  /* something that event_waiters may wait for */
     uint32_t event;                    /* atomic: bumped when changed */
     uint32_t event_waiters;
@@ -3721,6 +3596,17 @@ static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capac
 #define HCQI_PUSH(hooks, ptr, count, cap)                                          \
     (HCQI_GROW((hooks), ptr, cap, (uint64_t)(count) + 1) ? &(ptr)[(count)++] : NULL)
 
+/* Objects of one size in aligned chunks; chunks above `keep` go back when they
+   are empty. */
+typedef struct hcqi_chunk {
+    struct hcqi_chunk *next, *prev;    /* in hcqi_pool.open or .full */
+    void *free_list;
+    uint32_t used, fresh;              /* live objects; objects ever carved out */
+} hcqi_chunk;
+
+#define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
+#define HCQI_CHUNK_HEAD ((size_t)64)   /* so that objects of 64 bytes fill one cache line */
+
 /* Out of one list of the pool, unless that is NULL, and likewise into another one. */
 static void hcqi_chunk_move(hcqi_chunk *c, hcqi_chunk **from, hcqi_chunk **to) {
     if (from != NULL) { *(c->prev != NULL ? &c->prev->next : from) = c->next; }
@@ -3847,6 +3733,8 @@ static hcq_dims hcqi_block_dims(hcq_dims given) {
     int none = (given.x | given.y | given.z) == 0;
     return none ? hcq_dim(1, 1, 1) : given;
 }
+
+typedef struct hcqi_failure { uint64_t first, last; hcq_result result; } hcqi_failure;
 
 /* The first range that begins behind `number`. */
 static hcqi_failure *hcqi_failures_behind(const hcqi_failures *f, uint64_t number) {
@@ -4088,6 +3976,9 @@ static void hcqi_watch(int delta) {
 #define HCQI_SLOT_BITS 20
 #define HCQI_SERIAL_MASK (((uint64_t)1 << 36) - 1)
 
+/* next_free: index + 1 */
+typedef struct hcqi_slot { void *item; uint64_t serial; uint32_t next_free; } hcqi_slot;
+
 static uint32_t hcqi_slot_index(uint64_t id) {
     return (uint32_t)(id >> 36) & ((1u << HCQI_SLOT_BITS) - 1);
 }
@@ -4134,10 +4025,6 @@ static void *hcqi_slots_at(const hcqi_slots *slots, uint32_t index) {
     return index < slots->used ? slots->slots[index].item : NULL;
 }
 
-static void *hcqi_slots_get(const hcqi_slots *slots, uint64_t id) {
-    return hcqi_slots_at(slots, hcqi_slot_index(id));
-}
-
 static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
     uint32_t index = hcqi_slot_index(id);
     slots->slots[index].item = NULL;
@@ -4154,7 +4041,8 @@ static void hcqi_slots_destroy(hcq_device *dev, hcqi_slots *slots) {
 static hcqi_signal *hcqi_signal_find(hcq_signal handle) {
     hcq_device *dev = hcqi_slot_device(handle.id);
     if (dev == NULL) { return NULL; }
-    hcqi_signal *s = HCQI_CAST(hcqi_signal *, hcqi_slots_get(&dev->signals, handle.id));
+    void *item = hcqi_slots_at(&dev->signals, hcqi_slot_index(handle.id));
+    hcqi_signal *s = HCQI_CAST(hcqi_signal *, item);
     return s != NULL && s->id == handle.id && !s->destroyed ? s : NULL;
 }
 
@@ -4172,7 +4060,8 @@ static void hcqi_device_unref(hcq_device *dev) {
     hcqi_delete(&hooks, dev, sizeof *dev);
 }
 
-static void hcqi_signal_ref(hcqi_signal *s) { s->refs++; }
+/* What the user said when it failed a signal; shared by those that failed by it. */
+typedef struct hcqi_reason { hcq_memory_hooks hooks; uint32_t refs; char text[96]; } hcqi_reason;
 
 static void hcqi_reason_unref(hcqi_reason *reason) {
     if (reason == NULL || --reason->refs != 0) { return; }
@@ -4260,6 +4149,17 @@ static void hcqi_waiter_unlink(hcqi_waiter *w) {
         hcqi_watch(-1);
     }
 }
+
+#define HCQI_SLEEPER_POINTS 16
+
+/* A host thread that waits for a few points, on its stack: whatever changes one of
+   them wakes it, and nothing else. Those with more sleep on hcqi_core.event. */
+typedef struct hcqi_sleeper {
+    hcqi_waiter waits[HCQI_SLEEPER_POINTS]; /* first */
+    uint32_t count;
+    uint32_t awake;                    /* atomic: the word it sleeps on */
+    struct hcqi_sleeper *next;         /* in hcqi_core.awake */
+} hcqi_sleeper;
 
 static void hcqi_sleeper_wake(hcqi_sleeper *sleeper) {
     if (hcqi_atomic_load32(&sleeper->awake)) { return; }
@@ -5207,6 +5107,36 @@ static void hcqi_job_free(hcq_job *job) {
     if (launch != NULL) { launch->queue->graph->calls->release(launch); }
 }
 
+/* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
+typedef struct hcqi_event {
+    uint64_t begin, end;
+    uint64_t submission;
+    uint64_t launch;                   /* 0 = of no graph */
+    uint64_t bytes, epoch;
+    uint64_t half;                     /* hcqi_half_number */
+    uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
+    uint32_t kind;
+    uint32_t name, queue;              /* hcqi_profile.names */
+} hcqi_event;
+
+typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
+
+struct hcqi_profile {
+    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
+    void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
+    size_t size;                       /* with what the pointers point to */
+    int on;
+    hcqi_event *events;                /* rings */
+    hcqi_flow *flows;
+    uint32_t capacity;                 /* of each */
+    uint64_t added, flowed;            /* ever */
+    uint64_t first;                    /* submission that counts */
+    char (*names)[32];                 /* a table by hash, then "" and "(others)" */
+    uint32_t slots, names_left;        /* of the table; that find room */
+    hcq_clock clock;                   /* the last reading */
+    uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
+};
+
 static int hcqi_profile_on(const hcq_device *dev) {
     return dev->profile != NULL && dev->profile->on;
 }
@@ -5438,6 +5368,18 @@ static void hcqi_job_attach(hcq_job *job) {
 static void hcqi_lane_uses(hcqi_lane *lane, uint64_t devices) {
     HCQI_BITS(slot, devices) { lane->foreign[slot] = lane->epoch; }
 }
+
+/* Batches on their way to the hardware, a piece of their list. The lock orders those who
+   add, the device's `giver` those who take: the two only meet at `count` and `next`. */
+#define HCQI_POSTS 64
+#define HCQI_POST_WAITS 128
+typedef struct hcqi_posts {
+    uint64_t next;                     /* atomic: hcqi_posts, set when no more come here */
+    uint32_t count;                    /* atomic: batches that are complete */
+    uint32_t wait_count;
+    hcq_batch batches[HCQI_POSTS];
+    hcq_lane_point waits[HCQI_POST_WAITS];
+} hcqi_posts;
 
 /* Where the waits of one more batch go, up to `count` of them; NULL: out of memory. */
 static hcq_lane_point *hcqi_posts_room(hcq_device *dev, uint32_t count) {
@@ -6015,6 +5957,15 @@ static void hcqi_event_wait(uint64_t left_ns) {
 /* ========================================================================== */
 /* ---- programs: their code on devices -------------------------- >>loading - */
 
+/* Bytes of a description, which follow it: code, or a text. Programs with the same have
+   one, so that a backend knows by the address that it is the same. */
+typedef struct hcqi_blob {
+    struct hcqi_blob *next;            /* of hcq_device.blobs' bucket */
+    uint64_t hash;
+    size_t size;
+    size_t refs;                       /* programs */
+} hcqi_blob;
+
 static void hcqi_program_unlist(hcq_program *p) {
     if (p->prev != NULL) {
         p->prev->next = p->next;
@@ -6233,7 +6184,7 @@ static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_
 /* What a packet in a recording keeps alive. */
 static void hcqi_packet_ref(const hcq_packet *p) {
     if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
-        hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
+        HCQI_CAST(hcqi_signal *, p->u.sync.signal)->refs++;
     }
     if (p->kind == HCQ_COMMAND_EXEC) { p->u.exec.program->refs++; }
 }
@@ -7244,7 +7195,7 @@ static hcq_result hcqi_update_sync(hcq_queue *q, int32_t index, hcq_command_kind
     hcqi_signal *s = signal == NULL ? old : hcqi_signal_find(*signal);
     HCQI_CHECK(q, p->index, s != NULL, HCQ_ERROR_CLOSED, "signal: is zero or was destroyed");
     HCQI_PASS(hcqi_sync_set(q, p, s, value == HCQ_KEEP ? p->u.sync.value : value));
-    hcqi_signal_ref(s);
+    s->refs++;
     hcqi_signal_unref(old);
     return hcqi_update_end(q, p, 0);
 }
@@ -7668,6 +7619,14 @@ static uint32_t hcqi_version_write(hcqi_version *v, uint32_t packet, uint32_t at
     if (size == 8) { memcpy(to, &value, 8); } else { memcpy(to, &value, size); } /* little endian */
     return packet;
 }
+
+/* Host memory through which a copy goes between devices that do not see each other's: at
+   the target's device [0], at the source's [1]; only at one of them if the other one sees it,
+   else the host copies from hcqi_allocation.twin. */
+typedef struct hcqi_bridge {
+    hcqi_allocation *a[2];
+    uint64_t serials[2];               /* of the two devices */
+} hcqi_bridge;
 
 /* The end of a bridge that the source's device uses, or the target's. */
 static hcqi_allocation *hcqi_bridge_end(const hcqi_bridge *b, int source) {
@@ -9151,7 +9110,7 @@ static void hcqi_waiter_set(hcqi_waiter *w, hcqi_signal *s, uint64_t value) {
     w->signal = s;
     w->value = value;
     s->uses++;
-    hcqi_signal_ref(s);
+    s->refs++;
 }
 
 static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, uint64_t value) {
@@ -9207,7 +9166,7 @@ static hcqi_producer *hcqi_job_promise(hcq_job *job, hcqi_producer ***link, uint
     p->job = job;
     if (s->promised++ == 0 || value > s->promised_top) { s->promised_top = value; }
     s->uses++;
-    hcqi_signal_ref(s);
+    s->refs++;
     **link = p;
     *link = &p->list;
     return p;
@@ -9311,7 +9270,7 @@ static void hcqi_submit_commit(hcqi_submit *s) {
     hcqi_submit_number(s);
     hcqi_submit_enlist(s);
     for (int i = 0; i < 2 && s->eager[i] != NULL; i++) { /* what comes is behind it */
-        hcqi_signal_ref(s->dev->exact);
+        s->dev->exact->refs++;
         if (s->eager[i]->eager_signal != NULL) { hcqi_signal_unref(s->eager[i]->eager_signal); }
         s->eager[i]->eager_signal = s->dev->exact;
         s->eager[i]->eager_value = s->number;
@@ -9829,7 +9788,7 @@ static void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns
         w->value = points[i].value;
         w->segment = HCQI_SLEEPS;
         w->list = &sleeper.waits[0];
-        hcqi_signal_ref(w->signal);
+        w->signal->refs++;
         hcqi_waiter_link(w, one.handed != 0);
     }
     hcqi_watch(1);                     /* so that leaving looks at all lanes */
@@ -10027,7 +9986,7 @@ static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
     n->wait.value = point.value;
     n->fn = fn;
     n->user = user;
-    hcqi_signal_ref(s);
+    s->refs++;
     hcqi_signal_refresh(s);
     if (notification != NULL) { notification->id = id; }
     hcqi_notice_push(n);
@@ -10066,7 +10025,8 @@ HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
 HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
     hcqi_enter();
     hcq_device *dev = hcqi_slot_device(notification.id);
-    void *item = dev == NULL ? NULL : hcqi_slots_get(&dev->notices, notification.id);
+    uint32_t index = hcqi_slot_index(notification.id);
+    void *item = dev == NULL ? NULL : hcqi_slots_at(&dev->notices, index);
     hcqi_notice *n = HCQI_CAST(hcqi_notice *, item);
     if (n == NULL || n->id != notification.id || n->cancelled) {
         return hcqi_leave_with(HCQ_ERROR_CLOSED);
@@ -10577,6 +10537,14 @@ static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer s
    device and the host reach. A call that waits for its end has two places for them, which the
    device keeps for the next one that is in order; a copyin, which does not, leaves its pieces
    in the device's ring of stages. */
+
+/* Host memory that eager copies go through; small ones share it. */
+typedef struct hcqi_stage {
+    hcq_buffer buffer;
+    uint64_t used;                     /* bytes given out since it was idle */
+    uint64_t number;                   /* the last submission that has to do with it */
+    uint32_t users;                    /* calls that write or read it, or will submit */
+} hcqi_stage;
 
 #define HCQI_STAGE_ALIGN 16
 
@@ -11742,6 +11710,14 @@ HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char
 /* ========================================================================== */
 /* ---- drivers ----------------------------------------------- >>selecting - */
 
+struct hcq_driver {
+    hcq_memory_hooks hooks;
+    hcqi_factory factory;
+    void *self;                        /* the backend's own */
+    uint32_t refs;                     /* atomic */
+    uint32_t forks;                    /* hcqi_core.forks when it was made */
+};
+
 /* Nobody has the name: what is missing, and who there is. With the lock held. */
 static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const char *name) {
     hcqi_print(t, "no backend has it");
@@ -12410,6 +12386,24 @@ HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t aft
 /* ========================================================================== */
 /* ---- graphs: what calls touch --------------------------------- >>touching - */
 
+/* Bytes that one call reads or writes, of memory of `dev`. `base` is whose addresses
+   they are: an input, an empty, host memory, a device's memory. */
+typedef struct hcqi_touch {
+    hcq_device *dev;
+    uint32_t base, access;
+    uint64_t first, end;
+} hcqi_touch;
+
+/* Bytes that all touches so far treated alike. Readers since the last writer
+   are a list that split ranges share. */
+typedef struct hcqi_range {
+    uint64_t first, end;
+    uint32_t writer, readers;          /* call, hcqi_plan.readers; HCQI_NONE */
+    uint64_t slices, writers;          /* that touch it, that write it */
+} hcqi_range;
+
+typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity; } hcqi_base;
+
 static hcqi_plan *hcqi_plan_of(const hcq_queue *q) { return &q->graph->plan; }
 
 static void hcqi_set_add(hcqi_set *set, uint32_t n) {
@@ -12640,6 +12634,10 @@ static int hcqi_plan_edges(hcq_queue *q) {
 /* From edges (>>touching) to what each lane runs: a device and a lane for every
    call, the waits between lanes, and what two launches in a row must know. */
 
+typedef struct hcqi_piece { struct hcqi_piece *next; size_t size, used; } hcqi_piece;
+
+#define HCQI_PIECE_HEAD ((size_t)64)   /* what is taken begins with a cache line, too */
+
 /* hcq_memory_hooks of an arena: takes from its pieces, gives nothing back. */
 static void *hcqi_arena_take(void *user, size_t size, size_t align) {
     hcqi_arena *arena = HCQI_CAST(hcqi_arena *, user);
@@ -12750,7 +12748,7 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
         if (two && hcqi_plan_device(q, m->from, m->from->serial) == HCQI_NONE) {
             return HCQ_ERROR_CLOSED;
         }
-        for (uint32_t half = two; half <= 2 * two; half++) { /* hcqi_half */
+        for (uint32_t half = two; half <= 2 * two; half++) {
             hcqi_call *c = &plan->calls[plan->call_count++];
             c->dev = half == HCQI_OUT ? m->from : dev;
             c->command = i;
