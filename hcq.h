@@ -6601,10 +6601,6 @@ static int32_t hcqi_record_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src
     return hcqi_record_end(queue);
 }
 
-static uint64_t hcqi_low_bytes(uint64_t value, uint32_t bytes) {
-    return bytes >= 8 ? value : value & (((uint64_t)1 << bytes * 8) - 1);
-}
-
 /* Is it the size of a number? */
 static int hcqi_is_word(uint64_t size) { return size - 1 < 8 && (size & (size - 1)) == 0; }
 
@@ -6635,7 +6631,7 @@ HCQI_DEF int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
     HCQI_CHECK(queue, index, size % value_size == 0, HCQ_ERROR_INVALID,
                "size: not a multiple of value_size");
     queue->packets[index].value_size = (uint16_t)value_size;
-    queue->packets[index].u.fill.value = hcqi_low_bytes(value, value_size);
+    queue->packets[index].u.fill.value = value & UINT64_MAX >> (64 - 8 * value_size);
     return hcqi_record_end(queue);
 }
 
@@ -9244,11 +9240,6 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     return job;
 }
 
-static void hcqi_job_enlist(hcq_job *job) {
-    hcqi_job_list(job);
-    if (job->unordered || job->lane->held_head == job) { hcqi_ready_push(job); }
-}
-
 static void hcqi_submit_number(hcqi_submit *s) {
     s->first = s->dev->next_number;
     s->dev->next_number += hcqi_submit_jobs(s);
@@ -9261,7 +9252,9 @@ static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
     for (uint32_t i = 0; s->first + i <= s->number; i++) {
         hcqi_lane *lane = s->count == 0 ? s->final_lane : s->lanes[i < s->count ? i : s->count - 1];
         if (lane == NULL) { lane = hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity); }
-        hcqi_job_enlist(hcqi_job_make(s, lane, i));
+        hcq_job *job = hcqi_job_make(s, lane, i);
+        hcqi_job_list(job);
+        if (job->unordered || lane->held_head == job) { hcqi_ready_push(job); }
     }
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, s->number, 0); }
 }
@@ -11333,53 +11326,6 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const void *args, siz
 }
 
 /* ========================================================================== */
-/* ---- clocks --------------------------------------------------- >>clocks - */
-
-/* Without a clock of the backend: timestamp submissions, each between two looks
-   at the host's. */
-static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
-    hcqi_eager e = hcqi_eager_of(dev, "clock");
-    hcq_signal stamp = { 0 };
-    hcq_queue *q = NULL;
-    uint64_t best = UINT64_MAX;
-    e.unordered = 1;
-    hcq_result r = hcq_signal_create(dev, 0, &stamp);
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
-    if (r == HCQ_OK && hcq_queue_timestamp(q, stamp) < 0) { r = HCQ_ERROR_OUT_OF_MEMORY; }
-    for (int i = 0; r == HCQ_OK && i < 8; i++) {
-        hcq_point done;
-        uint64_t ns = 0, before = hcq_sys_now_ns();
-        r = hcqi_eager_submit(dev, NULL, q, &e, &done);
-        if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
-        if (r == HCQ_OK) { r = hcq_signal_timestamp(stamp, &ns); }
-        uint64_t after = hcq_sys_now_ns();
-        if (r != HCQ_OK || after - before >= best) { continue; }
-        best = after - before;
-        clock->device_ns = ns;
-        clock->host_ns = before + best / 2;
-        clock->error_ns = best / 2 + 1;
-    }
-    hcq_queue_destroy(q);
-    if (stamp.id != 0) { hcq_signal_destroy(stamp); }
-    return r;
-}
-
-HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
-    hcq_result r = HCQ_OK;
-    HCQI_PASS(hcqi_device_ask(device, clock, "clock"));
-    hcqi_apart_begin(device);
-    int read = device->backend->clock != NULL &&
-               device->backend->clock(device->self, clock) == HCQ_OK;
-    if (!read && hcqi_in_callback()) {
-        r = hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
-    } else if (!read) {
-        r = hcqi_clock_sample(device, clock);
-    }
-    hcqi_unpin(device);
-    return r;
-}
-
-/* ========================================================================== */
 /* ---- helpers for backends ------------------------------------ >>helping - */
 
 HCQI_DEF void hcq_backend_lock(int locked) {
@@ -11499,6 +11445,50 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 
 /* ========================================================================== */
 /* ---- asking the device --------------------------------------- >>dumping - */
+
+/* Without a clock of the backend: timestamp submissions, each between two looks
+   at the host's. */
+static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
+    hcqi_eager e = hcqi_eager_of(dev, "clock");
+    hcq_signal stamp = { 0 };
+    hcq_queue *q = NULL;
+    uint64_t best = UINT64_MAX;
+    e.unordered = 1;
+    hcq_result r = hcq_signal_create(dev, 0, &stamp);
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
+    if (r == HCQ_OK && hcq_queue_timestamp(q, stamp) < 0) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    for (int i = 0; r == HCQ_OK && i < 8; i++) {
+        hcq_point done;
+        uint64_t ns = 0, before = hcq_sys_now_ns();
+        r = hcqi_eager_submit(dev, NULL, q, &e, &done);
+        if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
+        if (r == HCQ_OK) { r = hcq_signal_timestamp(stamp, &ns); }
+        uint64_t after = hcq_sys_now_ns();
+        if (r != HCQ_OK || after - before >= best) { continue; }
+        best = after - before;
+        clock->device_ns = ns;
+        clock->host_ns = before + best / 2;
+        clock->error_ns = best / 2 + 1;
+    }
+    hcq_queue_destroy(q);
+    if (stamp.id != 0) { hcq_signal_destroy(stamp); }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
+    hcq_result r = HCQ_OK;
+    HCQI_PASS(hcqi_device_ask(device, clock, "clock"));
+    hcqi_apart_begin(device);
+    int read = device->backend->clock != NULL &&
+               device->backend->clock(device->self, clock) == HCQ_OK;
+    if (!read && hcqi_in_callback()) {
+        r = hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
+    } else if (!read) {
+        r = hcqi_clock_sample(device, clock);
+    }
+    hcqi_unpin(device);
+    return r;
+}
 
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
     HCQI_PASS(hcqi_device_ask(device, info, "info"));
