@@ -80,9 +80,12 @@ static void many_waits_share_an_event(TEST_ARGS) {
     for (uint32_t way = 0; way < 3; way++) {
         hcq_device *device = device_by(way, 3, 1);
         const int own_events = !info_of(device).value_waits; /* with each submission */
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *q[2];
         hcq_point last[2];
-        CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
+        for (int i = 0; i < 2; i++) {
+            q[i] = make_queue(device, HCQ_COMPUTE);
+            CHECK_INDEX(record_word(q[i], make_words(device, 4), 1, 4), 0);
+        }
         gates g;
         gates_open(&g, device);
         settle(device);
@@ -90,7 +93,7 @@ static void many_waits_share_an_event(TEST_ARGS) {
         uint64_t used = COUNT(device, EVENTS);
         hcq_point first = submit_spin(&g, 0, 0);
         for (uint32_t i = 0; i < times; i++) {
-            last[i & 1] = submit_to(device, q, 1 + (i & 1), &first, NULL);
+            last[i & 1] = submit_to(device, q[i & 1], 1 + (i & 1), &first, NULL);
         }
         CHECK_U64(test_query(device, HCQ_QUERY_HELD), 0);
         CHECK(COUNT(device, RECORDS) - records <= 8 + (own_events ? times : 0));
