@@ -3574,7 +3574,7 @@ static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capac
     if (need <= *capacity) { return 1; }
     uint64_t cap = *capacity < 8 ? 8 : *capacity;
     while (cap < need) { cap *= 2; }
-    if (cap > UINT32_MAX / 2) { return 0; }
+    if (cap > UINT32_MAX / 2 || cap > SIZE_MAX / item) { return 0; }
     void *grown = hcqi_new(hooks, (size_t)cap * item);
     if (grown == NULL) { return 0; }
     void *items;
@@ -5754,11 +5754,12 @@ static void hcqi_device_ring(hcq_device *dev) {
         }
     }
     hcqi_giving++;
-    do {
-        hcqi_atomic_store32(&dev->giver, 1);
+    for (;;) {
         hcqi_posts_give(dev);
         hcqi_device_lose(dev);
-    } while (!hcqi_atomic_cas32(&dev->giver, 1, 0));
+        if (hcqi_atomic_cas32(&dev->giver, 1, 0)) { break; }
+        (void)hcqi_atomic_swap32(&dev->giver, 1); /* whoever still meets a 2 is looked after now */
+    }
     hcqi_giving--;
 }
 
@@ -7379,7 +7380,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t
     HCQI_CHECK(queue, p->index, room, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     if (part <= HCQ_PART_GRID_Z) {
         uint32_t recorded = p->u.exec.grid[part - HCQ_PART_GRID_X];
-        patch.extra = maximum == 0 ? recorded : maximum;
+        patch.extra = maximum == 0 ? recorded : maximum < UINT32_MAX ? maximum : UINT32_MAX;
     }
     hcqi_patch_add(queue, patch, key);
     if (name != HCQI_NONE) { /* what was recorded need not live */
@@ -12160,7 +12161,7 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
             hcqi_service_kick(dev);
             dev->service_stop = 1;
             hcqi_leave();
-            hcq_sys_thread_join(&dev->service);
+            if (dev->service.handle != NULL) { hcq_sys_thread_join(&dev->service); }
             hcqi_enter();
             dev->service_started = 0;
             hcqi_atomic_store32(&dev->service_begun, 0);

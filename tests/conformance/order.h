@@ -363,9 +363,53 @@ static void the_same_again(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
+/* Where it cannot go, or is behind what another device still gets copied in to its memory. */
+static void the_same_again_at_a_bad_time(TEST_ARGS) {
+    for (int lost = 0; lost <= is_mock(); lost++) {
+        const uint32_t forty = 40;
+        mock_control control;
+        hcq_device_desc desc = test_desc();
+        desc.inflight = 1;
+        desc.timeout_ns = SECOND / 10;
+        hcq_device *device = lost ? open_to_lose(&control) : test_open(0, &desc);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *far = make_queue(device, HCQ_COMPUTE);
+        hcq_buffer b = make_words(dev2(), 1);
+        hcq_point gate = make_gate(dev2()), done, hold;
+        CHECK_INDEX(record_add(q, make_add(device), make_words(device, 1), 0, 1), 0);
+        RUN_OK(q, device);
+        if (lost) {
+            lose_at_next_submit(&control);
+            CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
+            WAIT_RESULT(done, HCQ_ERROR_LOST);
+            CHECK_RESULT(hcq_queue_submit(q, device, &done), HCQ_ERROR_LOST);
+            CHECK_U64(done.value, 0);
+            CHECK(hcq_close(device) <= HCQ_OK);
+            continue;
+        }
+        if (devices_share_memory()) {
+            CHECK_INDEX(record_add(far, make_add(device), b, 0, 1), 0);
+            RUN_OK(far, device);
+            CHECK_OK(submit_lists(dev2(), &gate, NULL, 0, NULL));
+            CHECK_OK(hcq_copyin(b, &forty, sizeof forty));
+            CHECK_OK(hcq_queue_submit(far, device, &done));
+            CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
+            open_gate(gate);
+            WAIT_OK(done);
+            CHECK_U64(READ32(b, 0), 41);
+        }
+        hold_reset();
+        hold = hold_device(device, NULL);
+        CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_close(device), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_CLOSED);
+        HOLD_END(hold);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 #define ORDER_TESTS \
     TEST(any_lane_spreads_the_queues_of_one), TEST(copy_lane_overlaps_compute), TEST(wait_device), \
     TEST(parked_limit_refuses), TEST(chain_on_a_small_stack), \
     TEST(empty_submits_give_no_point), TEST(the_point_is_the_last_one_submitted), \
     TEST(sixteen_queues_at_most), TEST(stale_checks), TEST(destroyed_after_submit), \
-    TEST(the_same_again)
+    TEST(the_same_again), TEST(the_same_again_at_a_bad_time)

@@ -1,5 +1,5 @@
 /* unit.c - the core's small pieces one by one, by their internal names: heap,
-   failed ranges, object pools, signal handles, the memory cache, spinners. The suites
+   failed ranges, lock, object pools, signal handles, the memory cache, spinners. The suites
    of the public API cannot reach their corners on purpose. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -169,6 +169,9 @@ static void pools_give_back_what_a_burst_took(TEST_ARGS) {
     (void)hcqi_pool_get(&pool);
     hcqi_pool_destroy(&pool);
     CHECK(T.memory.blocks == 0 && T.memory.bytes == 0);
+    void *array = NULL;                /* of more bytes than there are addresses */
+    uint32_t capacity = 0;
+    CHECK(!hcqi_grow(&dev.hooks, &array, &capacity, 8, SIZE_MAX / 2 + 1) && array == NULL);
 }
 
 /* ---- signal handles ------------------------------------------------------- */
