@@ -9491,6 +9491,8 @@ HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
 }
 
 static void hcqi_queue_clear(hcq_queue *q) {
+    q->bound = NULL;                   /* first: others must not make versions of what is left */
+    q->generation++;
     hcqi_queue_forget(q);
     q->arena_size = 0;
     q->patch_count = 0;
@@ -9500,7 +9502,6 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->value_count = 0;
     if (q->graph != NULL) { q->graph->calls->clear(q); }
     q->sticky = HCQ_OK;
-    q->bound = NULL;
     q->generation++;
 }
 

@@ -135,7 +135,43 @@ static void failures_without_memory(TEST_ARGS) {
     CHECK_OK(hcqi_failures_find(&f, 6));
 }
 
-/* ---- pools ---------------------------------------------------------------- */
+/* ---- the lock, arrays, pools ---------------------------------------------- */
+
+/* Its innermost call changes nothing, and none leaves it to who waits too early. */
+static void lock_goes_with_the_outermost(TEST_ARGS) {
+    for (int depth = 0; depth < 3; depth++) { hcq_backend_lock(1); }
+    for (int depth = 0; depth < 3; depth++) {
+        CHECK(hcqi_core.owner == hcqi_sys_thread_id());
+        hcq_backend_lock(0);
+    }
+    CHECK(hcqi_core.owner == 0);
+}
+
+static void *resetter_run(void *user) {
+    (void)hcq_queue_reset((hcq_queue *)user);
+    return NULL;
+}
+
+/* Whoever gets the lock while a queue forgets its commands sees that they are not its own. */
+static void nobody_takes_half_a_queue(TEST_ARGS) {
+    enum { COUNT = 20000 };
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer word = make_words(T.dev, 1);
+    uint32_t left = COUNT, halves = 0;
+    pthread_t thread;
+    for (int32_t i = 0; i < COUNT; i++) { CHECK_INDEX(hcq_queue_fill(q, word, 4, 0, 4), i); }
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    uint64_t generation = q->generation;
+    CHECK(pthread_create(&thread, NULL, resetter_run, q) == 0);
+    while (left != 0) {
+        hcqi_enter();
+        left = q->count;
+        halves += left != COUNT && (q->generation == generation || q->bound != NULL);
+        hcqi_unlock();
+    }
+    pthread_join(thread, NULL);
+    CHECK_U64(halves, 0);
+}
 
 static void pools_give_back_what_a_burst_took(TEST_ARGS) {
     enum { COUNT = 5000 };
@@ -398,6 +434,8 @@ int main(int argc, char **argv) {
         TEST_BARE(failures_are_exact),
         TEST_BARE(failures_without_memory),
         TEST_BARE(pools_give_back_what_a_burst_took),
+        TEST_BARE(lock_goes_with_the_outermost),
+        TEST(nobody_takes_half_a_queue),
         TEST(handles_never_come_again),
         TEST(handles_from_nowhere_find_nothing),
         TEST(cache_gives_up_the_oldest_first),
