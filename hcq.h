@@ -2777,6 +2777,7 @@ struct hcqi_allocation {
 struct hcq_device {
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
     uint32_t pins, unpins;             /* uses without the lock: begun; atomic: ended */
+    uint32_t encodes;                  /* of those that may use its memory, whoever frees it */
     uint32_t looks;                    /* at what is complete: not for each submission */
     uint32_t any_failed;               /* atomic: some submission failed, ever */
     uint32_t slot;                     /* in hcqi_core.devices */
@@ -7979,6 +7980,18 @@ static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) 
     return HCQ_OK;
 }
 
+/* Counts an encoding more, or less, on the devices, those of them that there are. */
+static uint64_t hcqi_devices_encode(uint64_t slots, uint32_t by) {
+    uint64_t found = 0;
+    HCQI_BITS(slot, slots) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        if (dev == NULL) { continue; }
+        dev->encodes += by;
+        found |= (uint64_t)1 << slot;
+    }
+    return found;
+}
+
 /* Memory for what the queue has now, the commands in it with their values, and encoded. */
 static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uint64_t state) {
     const hcq_queue *q = v->queue;
@@ -8003,9 +8016,11 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
     v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
     v->recording.label = label;        /* the queue may get another one meanwhile */
     int apart = v->dev->backend->encode != NULL || v->count > HCQI_SETTLE;
+    uint64_t devices = hcqi_devices_encode(v->foreign | (uint64_t)1 << v->dev->slot, 1);
     if (apart) { hcqi_native_begin(v->dev); }
     hcq_result r = hcqi_version_encode(v);
     if (apart) { hcqi_native_end(v->dev); }
+    (void)hcqi_devices_encode(devices, UINT32_MAX);
     v->recording.label = q->label;
     return r;
 }
@@ -8019,6 +8034,7 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     uint64_t generation = q->generation, updates = q->updates, state = hcqi_queue_state(q);
     v->uses++;
     q->pending++;
+    v->dev->pins++;
     v->generation = 0;
     hcqi_version_drop_packets(v, 1);
     v->foreign = 0;
@@ -8030,6 +8046,7 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     v->single = v->profiled || hcqi_queue_is_read(q, v->dev);
     hcq_result r = hcqi_version_make(v, values, state);
     v->uses--;
+    hcqi_unpin(v->dev);
     hcqi_core.changed = 1;             /* who waits for a version looks again */
     hcqi_queue_feed(q);
     if (r == HCQ_OK) {
@@ -10111,7 +10128,7 @@ static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart)
 static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
     if (dev->freed_head[0] == NULL && dev->freed_bytes <= keep) { return; }
     hcqi_reap_all();
-    for (;;) {
+    while (dev->encodes == 0) {        /* else of a queue that names it, say: another time */
         hcqi_allocation *list = NULL;
         for (int cached = 0; cached < 2; cached++) {
             hcqi_allocation *a = dev->freed_head[cached], *next;
@@ -12135,7 +12152,7 @@ static void hcqi_cancel_held(const hcq_device *on, const hcq_device *dev) {
 /* Nothing of the device is in use any more: not by its own work, by threads in a wait,
    or by work elsewhere that looks at its counters or uses its memory. */
 static int hcqi_device_quiet(const hcq_device *dev) {
-    uint64_t uses = dev->pending;
+    uint64_t uses = (uint64_t)dev->pending + dev->encodes;
     uses += hcqi_atomic_load32(&dev->unpins) != dev->pins;
     for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { uses += q->pending; }
     HCQI_LANES(lane) { uses += lane->done < lane->foreign[dev->slot]; }

@@ -489,6 +489,11 @@ static void long_call_meanwhile(long_caller *c, int closes) {
     CHECK_OK(hcq_signal_set(other, 1));
     CHECK_U64(READ32(make_words(T.dev, 4), 0), 0);
     CHECK_OK(hcq_device_info_get(c->device, &info));
+    if (c->kind == LONG_BIND) {        /* the commands may have been about it */
+        CHECK_OK(hcq_alloc(c->device, 4096, HCQ_NO_CACHE, &c->buffer));
+        CHECK_OK(hcq_free(c->buffer));
+        CHECK_U64(test_query(c->device, HCQ_QUERY_CACHED_BYTES), 4096);
+    }
     if (c->kind == LONG_RELEASE) {     /* makes versions, but not of this one */
         CHECK_OK(hcq_queue_bind(c->queue, c->device));
     } else if (c->kind == LONG_PROFILE) {
@@ -558,6 +563,7 @@ static void long_calls_concern_one_device(TEST_ARGS) {
             CHECK_RESULT(hcq_queue_exec(q, c.program, NULL, 0, dims_one, hcq_dim(3, 1, 1)),
                          HCQ_ERROR_INVALID);
             CHECK_OK(c.done.value != 0 ? hcq_wait(&c.done, 1, HCQ_ALL, BOUND) : HCQ_OK);
+            CHECK_U64(test_query(c.device, HCQ_QUERY_CACHED_BYTES), 0);
             CHECK_OK(hcq_close(c.device));
         }
     }
