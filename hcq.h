@@ -8333,6 +8333,7 @@ static void hcqi_service_call(hcq_job *job) {
     job->state = HCQI_JOB_HELD;
     if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
         job->state = HCQI_JOB_DUE;
+        hcqi_ready_push(job);          /* to end, if that has become its turn */
         hcqi_reap_all();
         hcqi_event_wait(1000000);
     } else if (r < 0) {
@@ -9519,7 +9520,6 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->value_count = 0;
     if (q->graph != NULL) { q->graph->calls->clear(q); }
     q->sticky = HCQ_OK;
-    q->generation++;
 }
 
 HCQI_DEF hcq_result hcq_queue_reset(hcq_queue *queue) {
@@ -11033,6 +11033,12 @@ static hcqi_operand hcqi_carry_operand(void *allocation, uint64_t address) {
     return op;
 }
 
+/* Has the lane that a copy goes to room for one more? */
+static int hcqi_carry_fits(const hcq_device *dev) {
+    uint32_t first = dev->caps.copy_lanes != 0 ? dev->caps.compute_lanes : 0;
+    return dev->lanes[first].running < dev->desc.inflight;
+}
+
 /* Submits the copy for a job that came there, and has it wait. Lets go of the lock. */
 static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     hcqi_operand to = hcqi_carry_operand(p->u.carry.to, p->u.carry.dst), out = to;
@@ -11042,6 +11048,7 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     hcqi_bridge bridge = { { NULL, NULL }, { 0, 0 } };
     hcqi_waiter *w = job->at;
     hcq_device *dev;
+    if (!hcqi_carry_fits(to.dev) || !hcqi_carry_fits(from.dev)) { return HCQ_ERROR_WOULD_BLOCK; }
     hcq_result r = hcqi_copy_place(to.dev, &to, &from, &dev);
     int whole = r == HCQ_OK;
     if (r == HCQ_ERROR_FOREIGN) {

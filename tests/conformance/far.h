@@ -164,6 +164,30 @@ static void far_copies_that_wait(TEST_ARGS) {
     }
 }
 
+/* Where a lane is full the copy waits until it has room, and says nothing. */
+static void far_copies_wait_for_room(TEST_ARGS) {
+    hcq_device_desc desc = test_desc();
+    desc.inflight = 1;
+    test_forced.no_copy_lane = 1;
+    hcq_device *full = test_open(1, &desc), *other = open_other_backend();
+    hcq_queue *q = make_queue(other, HCQ_COPY);
+    hcq_buffer src = make_filled(full, 64, 9), out = make_words(other, 64);
+    hcq_point hold, done;
+    CHECK_INDEX(hcq_queue_copy(q, out, src, 256), 0);
+    CHECK_OK(hcq_device_synchronize(full, BOUND));
+    hold_reset();
+    hold = hold_device(full, NULL);
+    log_clear();
+    CHECK_OK(hcq_queue_submit(q, other, &done));
+    CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+    CHECK_U64(T.log.lines, 0);
+    HOLD_END(hold);
+    WAIT_OK(done);
+    check_same(__FILE__, __LINE__, out, src);
+    CHECK_OK(hcq_close(full));
+    CHECK_OK(hcq_close(other));
+}
+
 /* Both halves are in the schedule and in the profile, in this order. */
 static void far_copies_are_seen(TEST_ARGS) {
     char text[1000], *out, *in;
@@ -235,5 +259,5 @@ static void graph_takes_its_time(TEST_ARGS) {
 
 #define FAR_TESTS \
     TEST(copies_between_any_devices), TEST(far_copies_change), TEST(far_copies_that_wait), \
-    TEST(bridge_stays_until_it_is_crossed), \
+    TEST(bridge_stays_until_it_is_crossed), TEST(far_copies_wait_for_room), \
     TEST(far_copies_are_seen), TEST(graph_takes_its_time)
