@@ -479,7 +479,8 @@ HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 /* Where the library's own memory comes from. `align` is a power of two, up to
    64 KiB. The functions may be called from any thread and with the library's
    lock held: they must not call hcq. They must stay valid after hcq_close while
-   recordings of other devices name something of this one. */
+   recordings of other devices name something of this one, or failures there have
+   the text of one here. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
@@ -916,8 +917,8 @@ HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
    also where submitted work would have raised them. The first failure stays.
 
    `text` (NULL: none; 95 characters are kept, if there is memory for them) says why:
-   to hcq_explain, of the signals that fail by this one, too, and in a line of the log
-   for each submission that does. */
+   to hcq_explain, of the signals and submissions that fail by this one, too, and in a
+   line of the log for each such submission. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
 
 /* Sets any value and forgets failure and timestamp, while nothing is pending.
@@ -3735,7 +3736,15 @@ static hcq_dims hcqi_block_dims(hcq_dims given) {
     return none ? hcq_dim(1, 1, 1) : given;
 }
 
-typedef struct hcqi_failure { uint64_t first, last; hcq_result result; } hcqi_failure;
+/* What the user said when it failed a signal; shared by what failed by it. */
+typedef struct hcqi_reason { hcq_memory_hooks hooks; uint32_t refs; char text[96]; } hcqi_reason;
+
+/* `reason` or NULL: in words, the same for all of them. */
+typedef struct hcqi_failure {
+    uint64_t first, last;
+    hcq_result result;
+    hcqi_reason *reason;
+} hcqi_failure;
 
 /* The first range that begins behind `number`. */
 static hcqi_failure *hcqi_failures_behind(const hcqi_failures *f, uint64_t number) {
@@ -3747,15 +3756,28 @@ static hcqi_failure *hcqi_failures_behind(const hcqi_failures *f, uint64_t numbe
     return low;
 }
 
+/* The range that has the number; NULL: none. */
+static const hcqi_failure *hcqi_failures_at(const hcqi_failures *f, uint64_t number) {
+    const hcqi_failure *range = hcqi_failures_behind(f, number);
+    return range == f->ranges + f->first || number > range[-1].last ? NULL : range - 1;
+}
+
 static hcq_result hcqi_failures_find(const hcqi_failures *f, uint64_t number) {
     if (number <= f->forgotten && f->forgotten != 0) { return HCQ_ERROR_LIMIT; }
-    const hcqi_failure *range = hcqi_failures_behind(f, number);
-    if (range == f->ranges + f->first || number > range[-1].last) { return HCQ_OK; }
-    return range[-1].result;
+    const hcqi_failure *range = hcqi_failures_at(f, number);
+    return range == NULL ? HCQ_OK : range->result;
+}
+
+static void hcqi_reason_unref(hcqi_reason *reason) {
+    if (reason == NULL || --reason->refs != 0) { return; }
+    hcq_memory_hooks hooks = reason->hooks;
+    hcqi_delete(&hooks, reason, sizeof *reason);
 }
 
 static void hcqi_failures_drop(hcqi_failures *f, uint64_t number) {
-    for (; f->count > 0 && f->ranges[f->first].last <= number; f->count--) { f->first++; }
+    for (; f->count > 0 && f->ranges[f->first].last <= number; f->count--) {
+        hcqi_reason_unref(f->ranges[f->first++].reason);
+    }
 }
 
 static int hcqi_failures_grow(hcq_device *dev, hcqi_failures *f) {
@@ -3765,15 +3787,19 @@ static int hcqi_failures_grow(hcq_device *dev, hcqi_failures *f) {
 /* A range and the one behind it, if there are both, become one where they touch. */
 static void hcqi_failures_join(hcqi_failures *f, hcqi_failure *a) {
     hcqi_failure *first = f->ranges + f->first, *b = a + 1, *end = first + f->count;
-    if (a < first || b >= end || a->result != b->result || a->last + 1 != b->first) { return; }
+    if (a < first || b >= end || a->result != b->result || a->reason != b->reason ||
+        a->last + 1 != b->first) {
+        return;
+    }
     a->last = b->last;
+    hcqi_reason_unref(b->reason);
     memmove(b, b + 1, (size_t)(end - b - 1) * sizeof *b);
     f->count--;
 }
 
 /* Usually at the end; each number once. What finds no room is forgotten, oldest first. */
 static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
-                              hcq_result result) {
+                              hcq_result result, hcqi_reason *reason) {
     if (number <= f->forgotten) { return; }
     int full = f->first + f->count == f->capacity;
     if (full && (f->first > f->capacity / 2 || !hcqi_failures_grow(dev, f))) {
@@ -3790,6 +3816,8 @@ static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number
     f->count++;
     range->first = range->last = number;
     range->result = result;
+    range->reason = reason;
+    if (reason != NULL) { reason->refs++; }
     hcqi_failures_join(f, range);
     hcqi_failures_join(f, range - 1);
     if (f->count > dev->desc.failure_ranges) {
@@ -3799,6 +3827,7 @@ static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number
 }
 
 static void hcqi_failures_free(hcq_device *dev, hcqi_failures *f) {
+    hcqi_failures_drop(f, UINT64_MAX);
     hcqi_delete(&dev->hooks, f->ranges, f->capacity * sizeof *f->ranges);
     memset(f, 0, sizeof *f);
 }
@@ -4061,13 +4090,11 @@ static void hcqi_device_unref(hcq_device *dev) {
     hcqi_delete(&hooks, dev, sizeof *dev);
 }
 
-/* What the user said when it failed a signal; shared by those that failed by it. */
-typedef struct hcqi_reason { hcq_memory_hooks hooks; uint32_t refs; char text[96]; } hcqi_reason;
-
-static void hcqi_reason_unref(hcqi_reason *reason) {
-    if (reason == NULL || --reason->refs != 0) { return; }
-    hcq_memory_hooks hooks = reason->hooks;
-    hcqi_delete(&hooks, reason, sizeof *reason);
+/* Why waits for the value fail, in words; NULL: nobody said. */
+static hcqi_reason *hcqi_signal_reason(const hcqi_signal *s, uint64_t value) {
+    if (s->kind != HCQI_EXACT) { return s->reason; }
+    const hcqi_failure *failure = hcqi_failures_at(&s->dev->failures, value);
+    return failure == NULL ? NULL : failure->reason;
 }
 
 static void hcqi_signal_forgive(hcqi_signal *s) {
@@ -4724,7 +4751,7 @@ static void hcqi_lane_failed(hcqi_lane *lane, uint64_t epoch, hcq_result result)
         lane->forget_to = lane->done;
         lane->forget_grace = hcqi_grace_request();
     }
-    hcqi_failures_add(lane->dev, f, epoch, result);
+    hcqi_failures_add(lane->dev, f, epoch, result, NULL);
 }
 
 /* Makes sure the next epoch fits the active counter; 0 = not yet. */
@@ -4949,7 +4976,7 @@ typedef struct hcqi_resolve {
                                           hcqi_waiter.settles, are to be over, too */
     int blocked;
     hcq_result failure;
-    hcqi_reason *reason;               /* of the signal that `failure` is of */
+    hcqi_reason *reason;               /* of the wait that `failure` is of */
     hcqi_site past[4];                 /* who raised what was reached; for the profile */
     uint32_t past_count;
 } hcqi_resolve;
@@ -4970,7 +4997,7 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
     if (state == HCQI_FAILED) {
         if (w->order || r->failure != HCQ_OK) { return; }
         r->failure = why;
-        r->reason = s->reason;
+        r->reason = hcqi_signal_reason(s, w->value);
         return;
     }
     int native = !points->unfit && !(points->open && r->need_reach); /* or complete by now */
@@ -5239,7 +5266,9 @@ static void hcqi_job_retire(hcq_job *job) {
         hcqi_job_unstick(job);
         hcqi_version_release(job->version, job->values);
     }
-    if (result != HCQ_OK) { hcqi_failures_add(dev, &dev->failures, job->number, result); }
+    if (result != HCQ_OK && hcqi_failures_find(&dev->failures, job->number) == HCQ_OK) {
+        hcqi_failures_add(dev, &dev->failures, job->number, result, NULL);
+    }
     dev->window[job->number & dev->window_mask] = NULL;
     dev->pending--;
     hcqi_job_wake_followers(job);
@@ -5331,16 +5360,17 @@ static void hcqi_job_finish(hcq_job *job) {
     }
 }
 
-/* Nothing more of the job will be handed over. `reason`: of the signal by which it fails. */
+/* Nothing more of the job will be handed over. `reason`: of the wait by which it fails; the
+   end of a submission has that of its queues, which said so. */
 static void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
-    if (reason != NULL) {
-        hcqi_refuse(job->lane->dev, result, "submission #%llu '%s' fails: %s",
+    hcq_device *dev = job->lane->dev;
+    if (reason != NULL && !job->wait.settles) {
+        hcqi_refuse(dev, result, "submission #%llu '%s' fails: %s",
                     (unsigned long long)job->submission, hcqi_job_label(job), reason->text);
     }
-    if (hcqi_job_failure(job) == HCQ_OK) {
-        job->result = (uint32_t)result;
-    }
-    hcqi_atomic_store32(&job->lane->dev->any_failed, 1);
+    if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)result; }
+    hcqi_failures_add(dev, &dev->failures, job->number, hcqi_job_failure(job), reason);
+    hcqi_atomic_store32(&dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
     while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
     hcqi_job_break_promises(job, result, reason);
@@ -8700,7 +8730,8 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
     hcqi_print_wait(t, s, point.value, raiser);
     if (state == HCQI_REACHED) { hcqi_print(t, ": reached"); }
     if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s", hcq_result_text(why)); }
-    if (state == HCQI_FAILED && s->reason != NULL) { hcqi_print(t, ": %s", s->reason->text); }
+    const hcqi_reason *reason = state == HCQI_FAILED ? hcqi_signal_reason(s, point.value) : NULL;
+    if (reason != NULL) { hcqi_print(t, ": %s", reason->text); }
     hcqi_print(t, "\n");
     hcqi_print_chain(t, raiser);
 }

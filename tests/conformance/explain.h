@@ -248,20 +248,25 @@ static void explain_a_failure_before_lower_values(TEST_ARGS) {
 /* The user's words go with a failure, on every device, until a reset. */
 static void explain_in_the_users_words(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev), middle = make_gate(dev2()), end = make_gate(T.dev);
+    hcq_point ends[5] = {gate, middle, end}; /* then a submission's, and what waits for that */
+    hcq_queue *pair[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COPY)};
+    hcq_submission both = submission(pair, 2);
     char words[121], kept[97];
     memset(words, 'w', sizeof words);
     memset(kept, 'w', sizeof kept);
     words[120] = kept[96] = 0;
     CHECK_OK(submit_lists(dev2(), &gate, &middle, HCQ_UNORDERED, NULL));
-    CHECK_OK(submit_lists(T.dev, &middle, &end, HCQ_UNORDERED, NULL));
+    CHECK_OK(submit_lists(T.dev, &middle, &end, HCQ_UNORDERED, &ends[3]));
+    both.waits = &ends[3];
+    both.wait_count = 1;
+    CHECK_OK(hcq_submit(T.dev, &both, 1, &ends[4]));
     log_clear();
     CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, "the disk is full"));
     CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, "too late"));
-    WAIT_RESULT(end, HCQ_ERROR_HOST);
-    CHECK_U64(T.log.lines, 2);
+    WAIT_RESULT(ends[4], HCQ_ERROR_HOST);
+    CHECK_U64(T.log.lines, 4);
     CHECK(log_has("submission #") && log_has("fails: the disk is full"));
-    const hcq_point ends[] = {gate, middle, end};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         SAYS(explain(ends[i]), "final|the disk is full");
     }
     CHECK_OK(hcq_signal_reset(gate.signal, 0));
@@ -270,6 +275,7 @@ static void explain_in_the_users_words(TEST_ARGS) {
     CHECK(strstr(explain(gate), kept + 1) != NULL && strstr(explained, kept) == NULL);
     CHECK_OK(hcq_signal_destroy(gate.signal)); /* others keep what it said */
     SAYS(explain(end), "the disk is full");
+    SAYS(explain(ends[4]), "the disk is full");
 }
 
 /* ---- what runs ---- */

@@ -77,6 +77,10 @@ static hcq_device failures_device(uint32_t ranges) {
 static void failures_are_exact(TEST_ARGS) {
     enum { COUNT = 4000 };
     static hcq_result failed[COUNT];
+    static int said[COUNT];
+    hcqi_reason reason;
+    memset(&reason, 0, sizeof reason);
+    reason.refs = 1;
     for (uint32_t ranges = 1; ranges <= 1000; ranges *= 10) {
         hcq_device dev = failures_device(ranges);
         hcqi_failures f;
@@ -89,19 +93,23 @@ static void failures_are_exact(TEST_ARGS) {
                 continue;
             }
             failed[number] = result;
-            hcqi_failures_add(&dev, &f, number, result);
+            said[number] = (int)random_below(2);
+            hcqi_failures_add(&dev, &f, number, result, said[number] ? &reason : NULL);
             CHECK(f.count <= ranges);
             for (uint32_t i = 1; i < COUNT && round % 7 == 0; i++) {
                 hcq_result want = i <= f.forgotten ? HCQ_ERROR_LIMIT : failed[i];
+                const hcqi_failure *at = hcqi_failures_at(&f, i);
                 CHECK_RESULT(hcqi_failures_find(&f, i), want);
+                CHECK(at == NULL || (at->reason != NULL) == said[i]);
             }
         }
         uint32_t runs = 0;             /* neighbours are one range */
         for (uint32_t i = 1; i < COUNT; i++) {
-            runs += failed[i] && failed[i] != failed[i - 1];
+            runs += failed[i] && (failed[i] != failed[i - 1] || said[i] != said[i - 1]);
         }
         CHECK(ranges < 1000 || (f.forgotten == 0 && f.count == runs));
         hcqi_failures_free(&dev, &f);
+        CHECK_U64(reason.refs, 1);
     }
 }
 
@@ -118,11 +126,11 @@ static void failures_without_memory(TEST_ARGS) {
     hcqi_failures f;
     memset(&f, 0, sizeof f);
     for (uint64_t number = 10; number < 20; number += 2) {
-        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
+        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST, NULL);
     }
     dev.hooks.alloc_fn = no_memory;
     for (uint64_t number = 20; number < 60; number += 2) {
-        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
+        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST, NULL);
     }
     CHECK_U64(f.capacity, 16);
     for (uint64_t number = 1; number < 70; number++) {
@@ -130,7 +138,7 @@ static void failures_without_memory(TEST_ARGS) {
         CHECK_RESULT(hcqi_failures_find(&f, number), number <= 26 ? HCQ_ERROR_LIMIT : real);
     }
     hcqi_failures_free(&dev, &f);
-    hcqi_failures_add(&dev, &f, 5, HCQ_ERROR_HOST); /* not even for the first */
+    hcqi_failures_add(&dev, &f, 5, HCQ_ERROR_HOST, NULL); /* not even for the first */
     CHECK_RESULT(hcqi_failures_find(&f, 5), HCQ_ERROR_LIMIT);
     CHECK_OK(hcqi_failures_find(&f, 6));
 }
