@@ -1532,7 +1532,7 @@ HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_
 /* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 typedef struct hcq_profile_desc {
-    uint32_t events;                   /* kept, the latest; 128 bytes each [65536] */
+    uint32_t events;                   /* kept, the latest; 104 bytes each [65536] */
     uint32_t names;                    /* of programs, commands, queues; 48 bytes each,
                                           the rest is "(others)" [1024] */
 } hcq_profile_desc;
@@ -1582,8 +1582,7 @@ HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *eve
                                       uint32_t capacity, uint32_t *count, uint64_t *lost);
 
 /* Writes what was recorded on `count` devices, on one time axis, as text, like
-   hcq_device_dump, or into a file. Clocks are read again if the last reading is
-   older than a second.
+   hcq_device_dump, or into a file. Clocks are read again.
 
    Blocks: for that reading, as hcq_device_clock.
    Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
@@ -2424,7 +2423,6 @@ struct hcq_job {
     hcqi_launch *launch;               /* of a graph */
     uint64_t *values;                  /* its own list: `version` only says what it waits
                                           for and raises; NULL: they are in the version */
-    uint64_t first_epoch;              /* handed over */
     uint64_t due;                      /* of a host command: the epoch that it follows */
     uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
     hcqi_waiter *at;                   /* first of those for the next segment, or later */
@@ -2436,6 +2434,8 @@ struct hcq_job {
 typedef struct hcqi_segment {
     uint32_t first, works, signals;
     int host;                          /* one HOST packet, run by the service thread */
+    uint64_t epoch;                    /* handed over last; for the profile, whose versions are
+                                          of one run */
 } hcqi_segment;
 
 /* What a version waits for or raises. */
@@ -5471,7 +5471,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     if (r == HCQ_NOT_READY && dev->posts != NULL) { hcqi_posts_add(dev, &batch); }
     lane->epoch++;
     job->epoch = lane->epoch;
-    if (job->first_epoch == 0) { job->first_epoch = lane->epoch; }
+    if (seg != NULL) { job->version->segments[job->segment].epoch = lane->epoch; }
     uint64_t uses = seg == NULL ? 0 : job->version->foreign;
     for (uint32_t i = 0; i < points->count; i++) {
         const hcq_device *other = points->lane[i]->dev;
@@ -14625,8 +14625,8 @@ static void hcqi_profile_collect(const hcq_job *job) {
     hcqi_profile *p = v->dev->profile;
     if (job->number < p->first) { return; }
     const hcq_queue *labels = v->generation == v->queue->generation ? v->queue : NULL;
-    const uint64_t *mark = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
-        v, (uint32_t)v->mark_offset));
+    const void *marks = hcqi_version_host(v, v->mark_offset);
+    const uint64_t *mark = HCQI_CAST(const uint64_t *, marks);
     const char *named = NULL;          /* the next one often has the same name */
     uint64_t last = job->lane->timed;  /* the host's times before it may be late */
     hcqi_event event, *open = NULL;
@@ -14652,8 +14652,10 @@ static void hcqi_profile_collect(const hcq_job *job) {
             event.bytes = hcqi_packet_bytes(packet);
             event.kind = packet->kind;
             event.half = hcqi_packet_half(packet);
-            event.epoch = job->first_epoch + seg;
             int host = v->segments[seg].host; /* the service thread took both times */
+            uint32_t given = seg;      /* a host command is of what is given behind it */
+            while (v->segments[given].host) { given++; }
+            event.epoch = v->segments[given].epoch;
             event.begin = last = host ? hcqi_later(last, *mark++) : last;
             event.end = last = host ? hcqi_later(last, *mark++) : last;
             open = &p->events[p->added++ % p->capacity];
@@ -14773,7 +14775,7 @@ HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *ev
 static int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *were,
                              uint32_t track, uint64_t *event, uint64_t *flow) {
     const hcqi_profile *p = dev->profile;
-    if (p->first != were->first) { return 0; }
+    if (p->first != were->first || p->added < were->added) { return 0; }
     *event = hcqi_later(*event, hcqi_profile_oldest(p, p->added));
     *flow = hcqi_later(*flow, hcqi_profile_oldest(p, p->flowed));
     for (int i = 0; i < HCQI_REPORT_STEP && *event < were->added; i++) {

@@ -431,6 +431,36 @@ static void profile_of_synchronizing(TEST_ARGS) {
     CHECK_U64(READ32(a, 0), 2);
 }
 
+/* Others run in the middle of a submission, behind a host command: the arrow ends at what
+   waited. */
+static void profile_of_work_in_between(TEST_ARGS) {
+    NEED_PROFILE();
+    static char text[4096];
+    static host_log log;
+    hcq_device *devices[2] = {T.dev, dev2()};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *raises = make_queue(dev2(), HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 4), b = make_words(dev2(), 1);
+    hcq_point raise = hcq_at(make_signal(T.dev, 0), 1), done;
+    CHECK_INDEX(record_word(q, a, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
+    CHECK_INDEX(hcq_queue_wait(q, raise), 2);
+    CHECK_INDEX(record_word(q, a, 2, 4), 3);
+    CHECK_OK(hcq_queue_command_label(q, 3, "late"));
+    CHECK_INDEX(record_word(raises, b, 3, 4), 0);
+    CHECK_INDEX(hcq_queue_signal(raises, raise), 1);
+    for (int i = 0; i < 2; i++) { CHECK_OK(hcq_profile_start(devices[i], NULL)); }
+    CHECK_OK(submit_queue(q, T.dev, NULL, NULL, HCQ_UNORDERED, &done));
+    for (int i = 0; i < 3; i++) {
+        hcq_point other;
+        CHECK_OK(submit_queue(make_filler(T.dev, a, 9), T.dev, NULL, NULL, HCQ_UNORDERED, &other));
+        WAIT_OK(other);
+    }
+    RUN_OK(raises, dev2());
+    WAIT_OK(done);
+    CHECK(hcq_profile_print(devices, 2, HCQ_PROFILE_SUMMARY, text, sizeof text) < sizeof text);
+    SAYS(text, ", 1 dependencies");
+}
+
 /* ---- at the same time ---- */
 
 typedef struct toggler {
@@ -497,4 +527,5 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
     TEST(profile_refuses_no_work), TEST(profile_of_a_graph), \
     TEST(profile_overflows), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
+    TEST(profile_of_work_in_between), \
     TEST(profile_of_synchronizing), TEST(profile_as_text), TEST(profile_starts_and_stops_under_load)
