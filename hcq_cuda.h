@@ -1104,19 +1104,18 @@ static int hcqi_cuda_late_take(hcqi_cuda_device *d, int kind, uint64_t size, hcq
 static int hcqi_cuda_zero_mark(hcqi_cuda_device *d) {
     hcqi_cuda_event *event = hcqi_cuda_event_get(d);
     if (event == NULL) { return hcqi_cuda_event_none(d); }
+    hcqi_word_lock(&d->zero_lock);     /* the last recorded is the one that stays */
     int r = d->api->EventRecord(event->handle, d->memory_stream);
-    if (r != HCQI_CU_OK) {
-        hcqi_cuda_event_put(d, event);
-        return r;
+    hcqi_cuda_event *before = event;
+    if (r == HCQI_CU_OK) {
+        before = d->zero_event;
+        d->zero_event = event;
+        hcqi_atomic_store64(&d->zeroed, d->zeroed + 1);
     }
-    hcqi_word_lock(&d->zero_lock);
-    hcqi_cuda_event *before = d->zero_event;
-    d->zero_event = event;
-    hcqi_atomic_store64(&d->zeroed, d->zeroed + 1);
     hcqi_word_unlock(&d->zero_lock);
     hcqi_cuda_event_put(d, before);
-    hcqi_cuda_count(&d->records, 1);
-    return HCQI_CU_OK;
+    if (r == HCQI_CU_OK) { hcqi_cuda_count(&d->records, 1); }
+    return r;
 }
 
 /* New memory of a kind. */
@@ -1596,15 +1595,20 @@ static hcq_result hcqi_cuda_code_get(hcqi_cuda_program *p, const hcq_code *ptx, 
 static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
     hcqi_cuda_device *d = p->d;
     uint32_t fixed = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_SHARED);
+    int fits = (uint64_t)p->shared_bytes + fixed <= d->max_shared, r = HCQI_CU_OK;
+    hcqi_word_lock(&d->code_lock);     /* a line in here would meet it again, in a logger */
     uint32_t most = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_DYNAMIC);
-    if (p->shared_bytes <= most) { return HCQ_OK; } /* others of this kernel may have more */
-    if ((uint64_t)p->shared_bytes + fixed > d->max_shared) {
+    int more = p->shared_bytes > most; /* others of this kernel may have */
+    if (more && fits) {
+        r = d->api->FuncSetAttribute(p->function, HCQI_CU_FUNC_MAX_DYNAMIC, (int)p->shared_bytes);
+    }
+    hcqi_word_unlock(&d->code_lock);
+    if (more && !fits) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
                                 "program '%s': %u bytes of shared memory and %u of its own, the "
                                 "device has %u for a block",
                                 p->info.label, p->shared_bytes, fixed, d->max_shared);
     }
-    int r = d->api->FuncSetAttribute(p->function, HCQI_CU_FUNC_MAX_DYNAMIC, (int)p->shared_bytes);
     return hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
 }
 
@@ -1634,10 +1638,7 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
         HCQI_PASS(hcqi_cuda_failed(d, d->api->FuncLoad(p->function), "cuFuncLoad"));
     }
     p->max_threads = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_THREADS);
-    hcqi_word_lock(&d->code_lock);
-    hcq_result r = hcqi_cuda_shared_set(p);
-    hcqi_word_unlock(&d->code_lock);
-    return r;
+    return hcqi_cuda_shared_set(p);
 }
 
 static void hcqi_cuda_program_destroy(void *self, void *code) {

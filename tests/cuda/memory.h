@@ -66,6 +66,54 @@ static void written_memory_is_combined(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
+/* Two threads clear memory at the same time: what comes is behind the one that came later.
+   The first record of an event meets the other thread, which can wait no longer. */
+static hcqi_cuda_api zero_api;         /* as it was */
+static hcqi_cuda_device *zero_device;
+static hcqi_cu_event zero_last;        /* what was recorded last */
+static uint32_t zero_records, zero_met; /* atomic */
+
+static int HCQI_CU_API zero_record(hcqi_cu_event event, hcqi_cu_stream stream) {
+    int first = __atomic_add_fetch(&zero_records, 1, __ATOMIC_SEQ_CST) == 1;
+    int r = zero_api.EventRecord(event, stream);
+    if (stream == zero_device->memory_stream) { zero_last = event; }
+    for (int i = 0; first && !__atomic_load_n(&zero_met, __ATOMIC_SEQ_CST) && i < 50; i++) {
+        test_sleep_ms(1);
+    }
+    return r;
+}
+
+static void *zero_run(void *user) {
+    hcq_buffer b;
+    while (!__atomic_load_n(&zero_records, __ATOMIC_SEQ_CST)) { test_sleep_ms(1); }
+    hcq_result *r = (hcq_result *)user;
+    *r = hcq_alloc(zero_device->device, 4096, HCQ_ZEROED, &b);
+    __atomic_store_n(&zero_met, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void clearing_in_two_threads(TEST_ARGS) {
+    hcq_result other = HCQ_ERROR_INVALID;
+    pthread_t thread;
+    hcq_buffer b;
+    NEEDS_MOCK();
+    hcq_device *device = test_open(0, NULL);
+    zero_device = (hcqi_cuda_device *)device->self;
+    zero_api = *zero_device->api;
+    hcqi_cuda_api own = zero_api;
+    own.EventRecord = zero_record;
+    zero_records = zero_met = 0;
+    zero_device->api = &own;
+    CHECK(pthread_create(&thread, NULL, zero_run, &other) == 0);
+    CHECK_OK(hcq_alloc(device, 8192, HCQ_ZEROED, &b));
+    pthread_join(thread, NULL);
+    CHECK_OK(other);
+    CHECK(zero_device->zero_event->handle == zero_last);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    zero_device->api = &zero_api;
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- freeing beside running work ---- */
 
 /* A kernel spins, on the device or on another one of this GPU: allocating, importing,
@@ -323,7 +371,7 @@ static void host_memory_of_all(TEST_ARGS) {
 
 #define MEMORY_TESTS                                                               \
     TEST(pinned_copies_are_not_staged), TEST(written_memory_is_combined),          \
-    TEST(freeing_never_waits),                                                     \
+    TEST(clearing_in_two_threads), TEST(freeing_never_waits),                       \
     TEST_ALONE(pools_and_no_pools), TEST(imports_that_share_a_page), TEST(imports_are_refused), \
     TEST_ALONE(memory_of_another_device), TEST_ALONE(host_memory_of_all),          \
     TEST_ALONE(devices_that_are_listed),

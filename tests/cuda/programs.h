@@ -254,6 +254,29 @@ static void dynamic_shared_memory(TEST_ARGS) {
     }
 }
 
+static void log_destroys(void *user, hcq_result result, const char *text) {
+    hcq_program **program = (hcq_program **)user;
+    if (result == HCQ_ERROR_LIMIT && strstr(text, "shared memory")) {
+        hcq_program_destroy(*program);
+        *program = NULL;
+    }
+}
+
+/* Whoever reads the line may destroy another program of the module. */
+static void refused_and_destroyed(TEST_ARGS) {
+    hcq_program_desc desc = own_desc("ct_first", NULL);
+    hcq_device_desc logs = test_desc();
+    hcq_program *same = NULL, *refused = NULL;
+    logs.log_fn = log_destroys;
+    logs.log_user = &same;
+    hcq_device *device = test_open(0, &logs);
+    CHECK_OK(hcq_program_create(device, &desc, &same));
+    desc.shared_bytes = UINT32_MAX;
+    CHECK_RESULT(hcq_program_create(device, &desc, &refused), HCQ_ERROR_LIMIT);
+    CHECK(same == NULL && refused == NULL);
+    CHECK_OK(hcq_close(device));
+}
+
 /* More arguments than a launch takes, by the driver and the device. */
 static void too_many_arguments(TEST_ARGS) {
     hcq_program_desc desc = own_desc("ct_first", NULL);
@@ -300,4 +323,5 @@ static void source_is_compiled(TEST_ARGS) {
     TEST(entries_of_a_module), TEST(equal_code_is_loaded_once), TEST(broken_modules), \
     TEST(line_numbers_are_asked_for), TEST(binary_modules),                        \
     TEST_ALONE(no_compiler), TEST(launches_of_all_shapes), TEST(blocks_of_a_bounded_kernel), \
-    TEST(dynamic_shared_memory), TEST(too_many_arguments), TEST(source_is_compiled),
+    TEST(dynamic_shared_memory), TEST(refused_and_destroyed), TEST(too_many_arguments), \
+    TEST(source_is_compiled),
