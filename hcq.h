@@ -4314,10 +4314,6 @@ static hcq_result hcqi_producer_result(const hcqi_producer *p) {
     return failed != 0 && p->epoch >= failed ? hcqi_job_failure(p->job) : HCQ_OK;
 }
 
-static int hcqi_producer_done(const hcqi_producer *p) {
-    return hcqi_lane_completed(p->job->lane) >= p->epoch && hcqi_producer_result(p) == HCQ_OK;
-}
-
 /* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be
    met before a raise that came first. What has been raised by now counts as reached, and is
    not late: of what is below `above` some, on other lanes. */
@@ -4326,7 +4322,8 @@ static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
     uint64_t end = above == NULL ? UINT64_MAX : above->value;
     for (uint32_t i = 0; p != NULL && p->value < end && (above == NULL || i < 8); i++) {
         int other = above == NULL || p->job->lane != above->job->lane;
-        if (!p->applied && other && hcqi_producer_done(p)) {
+        int done = !p->applied && other && hcqi_lane_completed(p->job->lane) >= p->epoch;
+        if (done && hcqi_producer_result(p) == HCQ_OK) {
             p->applied = 1;
             if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
         }
@@ -9432,6 +9429,19 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->sub = sub;
 }
 
+/* A submission of a queue, NULL: of none. */
+static hcq_submission hcqi_submission_of(hcq_queue *const *q, const hcq_point *waits,
+                                         uint32_t wait_count, uint32_t flags) {
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = q;
+    sub.queue_count = q != NULL;
+    sub.waits = waits;
+    sub.wait_count = wait_count;
+    sub.flags = flags;
+    return sub;
+}
+
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
                                   uint32_t count, hcq_point *point) {
     hcq_result r = HCQ_OK;
@@ -10361,12 +10371,8 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
 
 static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                      hcqi_allocation *frees, hcq_point *point) {
-    hcq_submission sub;
+    hcq_submission sub = hcqi_submission_of(NULL, waits, wait_count, HCQ_UNORDERED);
     hcqi_submit s;
-    memset(&sub, 0, sizeof sub);
-    sub.waits = waits;
-    sub.wait_count = wait_count;
-    sub.flags = HCQ_UNORDERED;
     hcqi_submit_init(&s, dev, &sub);
     s.frees = frees;
     s.allocs = frees == NULL;
@@ -10539,12 +10545,9 @@ static void hcqi_eager_queue_give(hcq_queue *q, int kept) {
 static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queue *q,
                                     const hcqi_eager *e, hcq_point *done) {
     hcqi_submit s;
-    hcq_submission sub;
+    uint32_t flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
+    hcq_submission sub = hcqi_submission_of(&q, NULL, 0, flags);
     HCQI_PASS(hcqi_device_enter(dev));
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &q;
-    sub.queue_count = 1;
-    sub.flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
     hcqi_submit_init(&s, dev, &sub);
     s.deadline = e->deadline == 0 ? 1 : e->deadline; /* long over: polls */
     if (!e->unordered) {
@@ -10948,11 +10951,9 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
                                         uint32_t wait_count, const hcq_transfer_command *commands,
                                         uint32_t count, hcq_point *point) {
     hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
-    hcq_submission sub;
     hcq_buffer updates;
     hcq_queue *q = NULL;
     uint64_t sum = 0;
-    memset(&sub, 0, sizeof sub);
     memset(&updates, 0, sizeof updates);
     hcq_result pinned = hcqi_pin(device);
     hcq_result r = pinned != HCQ_OK ? pinned : hcqi_transfers_check(device, commands, count, &sum);
@@ -10962,10 +10963,7 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
         hcq_queue_label(q, "transfers");
         r = hcqi_transfer_record(q, commands, count, updates);
     }
-    sub.waits = waits;
-    sub.wait_count = wait_count;
-    sub.queues = &q;
-    sub.queue_count = 1;
+    hcq_submission sub = hcqi_submission_of(&q, waits, wait_count, 0);
     sub.affinity = HCQ_ANY_LANE;
     if (r == HCQ_OK) { r = hcq_submit(device, &sub, 1, &done); }
     hcq_queue_destroy(q);
@@ -11031,7 +11029,6 @@ static hcq_result hcqi_bridge_make(hcqi_bridge *b, hcq_device *to, hcq_device *f
    if src is a bridge that has one. Operands may be freed: the carrying job keeps them. */
 static hcq_result hcqi_carry_submit(hcq_device *dev, const char *label, const hcqi_operand *dst,
                                     const hcqi_operand *src, uint64_t size, hcq_point *point) {
-    hcq_submission sub;
     hcq_queue *q;
     HCQI_PASS(hcq_queue_create(dev, HCQ_COPY, &q));
     q->carries = 1;
@@ -11047,12 +11044,7 @@ static hcq_result hcqi_carry_submit(hcq_device *dev, const char *label, const hc
         q->names[q->name_count + 1] = src->a;
         r = hcqi_record_end(q);
     }
-    memset(&sub, 0, sizeof sub);
-    sub.waits = point;
-    sub.wait_count = point->signal.id != 0;
-    sub.queues = &q;
-    sub.queue_count = 1;
-    sub.flags = HCQ_UNORDERED;
+    hcq_submission sub = hcqi_submission_of(&q, point, point->signal.id != 0, HCQ_UNORDERED);
     if (r >= 0) { r = (int32_t)hcq_submit(dev, &sub, 1, point); }
     hcq_queue_destroy(q);
     return r < 0 ? (hcq_result)r : HCQ_OK;
@@ -11435,10 +11427,8 @@ HCQI_DEF hcq_result hcq_backend_buffer(const hcq_buffer *buffer) {
 HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
                                      hcq_point *point) {
     hcqi_submit s;
-    hcq_submission sub;
+    hcq_submission sub = hcqi_submission_of(NULL, NULL, 0, HCQ_UNORDERED);
     if (lane >= device->caps.imported_lanes) { return HCQ_ERROR_INVALID; }
-    memset(&sub, 0, sizeof sub);
-    sub.flags = HCQ_UNORDERED;
     hcqi_submit_init(&s, device, &sub);
     s.final_lane = &device->lanes[device->caps.compute_lanes + device->caps.copy_lanes + lane];
     s.final_lane->posted = value;
@@ -13544,18 +13534,6 @@ static hcq_result hcqi_graph_alias(hcq_queue *q, const hcqi_touch *inputs) {
     return HCQ_OK;
 }
 
-/* Makes all the versions that a bound graph may use. */
-static hcq_result hcqi_graph_versions(hcq_queue *q) {
-    const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = HCQ_OK;
-    hcqi_graph_pin(plan);
-    for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
-        r = hcqi_queue_bind(q, plan->slices[k].dev, k);
-    }
-    hcqi_graph_unpin(plan);
-    return r;
-}
-
 /* ---- launches ---- */
 
 static void hcqi_launch_release(hcqi_launch *launch) {
@@ -13909,7 +13887,13 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     HCQI_PASS(hcqi_plan_make(q));
     while (g->launch_count < count) { HCQI_PASS(hcqi_launch_new(q)); }
     for (hcqi_launch *m = g->idle; m != NULL; m = m->earlier) { HCQI_PASS(hcqi_launch_room(m)); }
-    return hcqi_graph_versions(q);
+    hcq_result r = HCQ_OK;
+    hcqi_graph_pin(&g->plan);
+    for (uint32_t k = 0; r == HCQ_OK && k < g->plan.slice_count; k++) {
+        r = hcqi_queue_bind(q, g->plan.slices[k].dev, k);
+    }
+    hcqi_graph_unpin(&g->plan);
+    return r;
 }
 
 static void hcqi_graph_clear(hcq_queue *q) {
