@@ -205,18 +205,25 @@ static void graphs_append(TEST_ARGS) {
     }
 }
 
-/* Where a host command runs is what it writes first, also once it is appended. */
-static void appended_commands_keep_their_device(TEST_ARGS) {
-    hcq_queue *part[2] = {make_graph(), make_graph()};
-    char text[2][512];
-    CHECK_INDEX(hcq_queue_host(part[0], host_mark, mark_user(0)), 0);
-    CHECK_OK(hcq_queue_access(part[0], 0, make_words(dev2(), 4), HCQ_ARG_OUT));
-    CHECK_OK(hcq_queue_access(part[0], 0, make_words(T.dev, 4), HCQ_ARG_OUT));
-    CHECK_INDEX(hcq_queue_append(part[1], part[0]), 0);
-    for (int i = 0; i < 2; i++) {
-        CHECK(hcq_queue_print(part[i], 0, text[i], sizeof text[i]) < sizeof text[i]);
+/* A host command runs where it writes first, behind what touches the same, also once it is
+   appended. */
+static void appended_commands_keep_their_accesses(TEST_ARGS) {
+    hcq_queue *g[3] = {make_graph(), make_graph(), make_graph()}; /* part, direct, joined */
+    const hcq_buffer home = make_words(T.dev, 4), away = make_words(dev2(), 4);
+    char text[3][512];
+    for (int32_t i = 1; i < 3; i++) {
+        CHECK_INDEX(record_word(g[i], home, 1, 4), 0);
     }
-    CHECK(text[0][0] != 0 && strcmp(text[0], text[1]) == 0);
+    for (int32_t i = 0; i < 2; i++) {
+        CHECK_INDEX(hcq_queue_host(g[i], host_mark, mark_user(0)), i);
+        CHECK_OK(hcq_queue_access(g[i], i, away, HCQ_ARG_OUT));
+        CHECK_OK(hcq_queue_access(g[i], i, home, HCQ_ARG_OUT));
+    }
+    CHECK_INDEX(hcq_queue_append(g[2], g[0]), 1);
+    for (int i = 1; i < 3; i++) {
+        CHECK(hcq_queue_print(g[i], 0, text[i], sizeof text[i]) < sizeof text[i]);
+    }
+    CHECK(text[1][0] != 0 && strcmp(text[1], text[2]) == 0);
 }
 
 /* ---- memory ---- */
@@ -315,5 +322,5 @@ static void empty_is_idle_before(TEST_ARGS) {
 }
 
 #define GRAPH_TESTS \
-    TEST(empty_graph), TEST(graphs_append), TEST(appended_commands_keep_their_device), \
+    TEST(empty_graph), TEST(graphs_append), TEST(appended_commands_keep_their_accesses), \
     TEST(imports_of_one_memory), TEST(empty_is_kept), TEST(empty_is_idle_before)
