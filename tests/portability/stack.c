@@ -23,6 +23,29 @@ static void on_small_stack(void *(*run)(void *), void *user) {
     pthread_attr_destroy(&attr);
 }
 
+/* One set releases many submissions, every second of which needs a version to be built. */
+static hcq_result release_many(hcq_device *device, hcq_buffer buffer) {
+    hcq_signal gate;
+    hcq_result r = hcq_signal_create(device, 0, &gate);
+    const hcq_point open = hcq_at(gate, 1);
+    for (uint64_t i = 0; i < 400 && r == HCQ_OK; i++) {
+        hcq_queue *queue = NULL;
+        r = hcq_queue_create(device, HCQ_COPY, &queue);
+        (void)hcq_queue_fill(queue, buffer, 64, 0, 4);
+        (void)hcq_queue_variable(queue, 0, HCQ_PART_VALUE, 0, 0);
+        for (uint64_t k = 0; k < 2 && r == HCQ_OK; k++) {
+            const hcq_value values[1] = {hcq_number(i + k)};
+            hcq_submission s = {.queues = &queue, .queue_count = 1, .values = values,
+                                .value_count = 1, .waits = &open, .wait_count = 1,
+                                .flags = HCQ_UNORDERED};
+            r = hcq_submit(device, &s, 1, NULL);
+        }
+        hcq_queue_destroy(queue);
+    }
+    if (r == HCQ_OK) { r = hcq_signal_set(gate, 1); }
+    return r == HCQ_OK ? hcq_device_synchronize(device, BOUND) : r;
+}
+
 /* Only the result goes back: a check that fails ends the thread it stands in. */
 typedef struct visit { hcq_result result; uint32_t word; } visit;
 
@@ -39,7 +62,7 @@ static hcq_result use(hcq_device *device, uint32_t *word) {
     if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, BOUND); }
     if (r == HCQ_OK) { r = hcq_copyout(words, buffer, sizeof words); }
     *word = words[WORDS - 1];
-    return r;
+    return r == HCQ_OK ? release_many(device, buffer) : r;
 }
 
 static void *visit_device(void *user) {
