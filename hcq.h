@@ -2192,15 +2192,28 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 /* On the way of every submission, and called from two places. */
 #if defined(__GNUC__) || defined(__clang__)
 #define HCQI_HOT inline __attribute__((always_inline))
+#define HCQI_CALLED HCQI_UNUSED __attribute__((noinline))
 #else
 #define HCQI_HOT
+#define HCQI_CALLED
 #endif
 
-/* Rooms off a submission's way, between these two: compiled faster, optimised less. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#define HCQI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
-#define HCQI_COLD_END _Pragma("GCC pop_options")
+/* Off a submission's way, a function or the rooms between these two: compiled faster and
+   smaller, without what takes long and is for speed. */
+#if defined(__GNUC__) && __GNUC__ >= 7 && !defined(__clang__) && defined(__OPTIMIZE__) && \
+    !defined(__OPTIMIZE_SIZE__)
+#define HCQI_COLDLY                                                                \
+    "Os", "no-inline-functions", "no-expensive-optimizations", "no-gcse", "no-tree-vrp", \
+    "no-tree-pre", "no-code-hoisting", "no-tree-tail-merge", "no-thread-jumps",    \
+    "no-cse-follow-jumps", "no-rerun-cse-after-loop", "no-schedule-insns2"
+#define HCQI_COLD __attribute__((optimize(HCQI_COLDLY)))
+#define HCQI_PRAGMA(...) _Pragma(#__VA_ARGS__)
+#define HCQI_PRAGMA_OF(...) HCQI_PRAGMA(__VA_ARGS__) /* as these are replaced */
+#define HCQI_COLD_BEGIN                                                            \
+    HCQI_PRAGMA(GCC push_options) HCQI_PRAGMA_OF(GCC optimize(HCQI_COLDLY))
+#define HCQI_COLD_END HCQI_PRAGMA(GCC pop_options)
 #else
+#define HCQI_COLD
 #define HCQI_COLD_BEGIN
 #define HCQI_COLD_END
 #endif
@@ -3441,8 +3454,9 @@ static int hcqi_device_is(const hcq_device *dev, uint64_t serial) {
 /* With the lock held: the line waits until that is free, as a logger may call hcq.
    What its calls write is told once it returned, what those write is not; nor is
    what nothing would keep the logger for, a device that is not open yet, say. */
-static HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device *dev,
-                                          hcq_result result, const char *format, va_list args) {
+static HCQI_COLD HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device *dev,
+                                                    hcq_result result, const char *format,
+                                                    va_list args) {
     int pinned = hcqi_device_open(dev);
     hcqi_lines++;
     if (fn == NULL || hcqi_logging > pinned) { return; }
@@ -3494,7 +3508,7 @@ static hcq_result hcqi_oom(hcq_device *dev, const char *what) {
 }
 
 /* There is room for a line: how many found none. */
-static void hcqi_lost_tell(void) {
+static HCQI_COLD void hcqi_lost_tell(void) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         hcq_device *dev = hcqi_core.devices[i];
         if (dev == NULL || dev->lines_lost == 0) { continue; }
@@ -3507,7 +3521,7 @@ static void hcqi_lost_tell(void) {
 
 /* This thread's lines, the oldest first. Without the lock, and not from within a logger,
    which must not be called again before it returned. */
-static void hcqi_emit_messages(void) {
+static HCQI_COLD void hcqi_emit_messages(void) {
     uint64_t me = hcqi_sys_thread_id();
     hcqi_message m;
     while (hcqi_logging == 0) {
@@ -3569,6 +3583,12 @@ static void hcqi_delete(const hcq_memory_hooks *hooks, void *ptr, size_t size) {
     if (ptr != NULL) { hooks->free_fn(hooks->user, ptr, size); }
 }
 
+/* Any number of bytes, as the C library copies them: code that is to be small has an instruction
+   of its own for that, which takes longer. */
+static HCQI_CALLED void hcqi_copy_bytes(void *to, const void *from, uint64_t size) {
+    memcpy(to, from, (size_t)size);
+}
+
 /* Makes room for `need` items, doubling; contents stay, the rest is zero.
    `field` is the address of the pointer to the array, of whatever type. */
 static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capacity,
@@ -3620,7 +3640,7 @@ static void hcqi_chunk_move(hcqi_chunk *c, hcqi_chunk **from, hcqi_chunk **to) {
     *to = c;
 }
 
-static int hcqi_pool_extend(hcqi_pool *pool, uint32_t count) {
+static HCQI_COLD int hcqi_pool_extend(hcqi_pool *pool, uint32_t count) {
     const hcq_memory_hooks *hooks = &pool->dev->hooks;
     while (pool->available < count) {
         void *memory = hooks->alloc_fn(hooks->user, HCQI_CHUNK, HCQI_CHUNK);
@@ -3688,7 +3708,7 @@ static void hcqi_pool_destroy(hcqi_pool *pool) {
 /* ========================================================================== */
 /* ---- results, version, small helpers ------------------------- >>helpers - */
 
-HCQI_DEF const char *hcq_result_text(hcq_result result) {
+HCQI_DEF HCQI_COLD const char *hcq_result_text(hcq_result result) {
     switch ((int)result) {
 #define HCQI_CASE(name, value, text)                                               \
     case value: return text;
@@ -3698,7 +3718,7 @@ HCQI_DEF const char *hcq_result_text(hcq_result result) {
     }
 }
 
-HCQI_DEF const char *hcq_result_name(hcq_result result) {
+HCQI_DEF HCQI_COLD const char *hcq_result_name(hcq_result result) {
     switch ((int)result) {
 #define HCQI_CASE(name, value, text)                                               \
     case value: return #name;
@@ -3785,7 +3805,7 @@ static int hcqi_failures_grow(hcq_device *dev, hcqi_failures *f) {
 }
 
 /* A range and the one behind it, if there are both, become one where they touch. */
-static void hcqi_failures_join(hcqi_failures *f, hcqi_failure *a) {
+static HCQI_COLD void hcqi_failures_join(hcqi_failures *f, hcqi_failure *a) {
     hcqi_failure *first = f->ranges + f->first, *b = a + 1, *end = first + f->count;
     if (a < first || b >= end || a->result != b->result || a->reason != b->reason ||
         a->last + 1 != b->first) {
@@ -3798,8 +3818,8 @@ static void hcqi_failures_join(hcqi_failures *f, hcqi_failure *a) {
 }
 
 /* Usually at the end; each number once. What finds no room is forgotten, oldest first. */
-static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
-                              hcq_result result, hcqi_reason *reason) {
+static HCQI_COLD void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
+                                        hcq_result result, hcqi_reason *reason) {
     if (number <= f->forgotten) { return; }
     int full = f->first + f->count == f->capacity;
     if (full && (f->first > f->capacity / 2 || !hcqi_failures_grow(dev, f))) {
@@ -3896,7 +3916,7 @@ static hcqi_waiter *hcqi_heap_pairs(hcqi_waiter *list) {
 
 /* Makes a heap of a list of nodes without children: a radix sort by what their values
    are above `base`, then each below the one before it. `bits`: the "or" of that. */
-static hcqi_waiter *hcqi_heap_chain(hcqi_waiter *list, uint64_t base, uint64_t bits) {
+static HCQI_COLD hcqi_waiter *hcqi_heap_chain(hcqi_waiter *list, uint64_t base, uint64_t bits) {
     hcqi_waiter *first[HCQI_SORT_DIGITS], **end[HCQI_SORT_DIGITS], *before = NULL;
     for (uint32_t shift = 0; shift < 64 && bits >> shift != 0; shift += 8) {
         for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) { end[d] = &first[d]; }
@@ -3979,7 +3999,7 @@ static void hcqi_lane_watch(hcqi_lane *lane) {
 }
 
 /* The lane after this one, of all devices; NULL: the first, and behind the last. */
-static hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
+static HCQI_COLD hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
     uint32_t slot = lane == NULL ? 0 : lane->dev->slot;
     uint32_t k = lane == NULL ? 0 : (uint32_t)(lane - lane->dev->lanes) + 1;
     for (; slot < hcqi_core.device_top; slot++, k = 0) {
@@ -4027,7 +4047,8 @@ static hcq_device *hcqi_slot_maker(uint64_t id) {
 }
 
 /* Puts `item` into a free slot; 0 = none, with *why set. */
-static uint64_t hcqi_slots_put(hcq_device *dev, hcqi_slots *slots, void *item, hcq_result *why) {
+static HCQI_COLD uint64_t hcqi_slots_put(hcq_device *dev, hcqi_slots *slots, void *item,
+                                         hcq_result *why) {
     uint32_t index = slots->free_head == 0 ? slots->used : slots->free_head - 1;
     int none = index >> HCQI_SLOT_BITS != 0 || slots->first == HCQI_SERIAL_MASK;
     *why = none ? HCQ_ERROR_LIMIT : HCQ_ERROR_OUT_OF_MEMORY;
@@ -4111,8 +4132,8 @@ static void hcqi_signal_unref(hcqi_signal *s) {
     hcqi_device_unref(dev);
 }
 
-static hcq_result hcqi_signal_new(hcq_device *dev, hcqi_signal_kind kind, uint64_t value,
-                                  hcqi_signal **out) {
+static HCQI_COLD hcq_result hcqi_signal_new(hcq_device *dev, hcqi_signal_kind kind, uint64_t value,
+                                            hcqi_signal **out) {
     hcq_result why;
     hcqi_signal *s = HCQI_CAST(hcqi_signal *, hcqi_new(&dev->hooks, sizeof *s));
     if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -4259,8 +4280,8 @@ static void hcqi_signal_wake(hcqi_signal *s, uint64_t held_to, uint64_t reach_to
 }
 
 /* The first failure stays; a later one may bring it further down. */
-static void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_result result,
-                                  hcqi_reason *reason) {
+static HCQI_COLD void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_result result,
+                                            hcqi_reason *reason) {
     if (s->failure == HCQ_OK) {
         s->failure = result;
         s->reason = reason;
@@ -4334,8 +4355,8 @@ static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
 /* `value` will not be raised. Lower values that were handed over may still be, so
    the failure begins above the highest of them; should that one break as well, it
    comes down, and no wait below it is left without an end. */
-static void hcqi_signal_break(hcqi_signal *s, uint64_t value, hcq_result result,
-                              hcqi_reason *reason) {
+static HCQI_COLD void hcqi_signal_break(hcqi_signal *s, uint64_t value, hcq_result result,
+                                        hcqi_reason *reason) {
     if (s->failure != HCQ_OK && value >= s->failed_from) { return; }
     if (s->pending_head != NULL) { hcqi_signal_collect(s, NULL); }
     const hcqi_producer *below = s->pending_tail;
@@ -4489,8 +4510,8 @@ static int hcqi_allocation_lives(const hcqi_allocation *a) {
 }
 
 /* Where an address lies that is in no buffer that `dev` sees, for a log. */
-static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
-                                    size_t size) {
+static HCQI_COLD const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
+                                              size_t size) {
     unsigned long long at = (unsigned long long)address;
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         const hcq_device *other = hcqi_core.devices[i];
@@ -4530,7 +4551,7 @@ static int hcqi_stamp_unmet(const hcqi_stamp *s) {
 }
 
 /* Once the block is freed `dev` is to be asked, too. */
-static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
+static HCQI_COLD hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
     uint32_t i = 0;
     while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
     hcqi_stamp *s = i < a->stamp_count ? &a->stamps[i]
@@ -4705,7 +4726,7 @@ static int hcqi_grace_over(void) {
     return 1;
 }
 
-static void hcqi_grace_check(void) {
+static HCQI_COLD void hcqi_grace_check(void) {
     while (hcqi_core.grace_started != hcqi_core.grace_ended && hcqi_grace_over()) {
         int wanted = 0;
         hcqi_core.grace_ended = hcqi_core.grace_started;
@@ -4738,7 +4759,7 @@ static void hcqi_lane_retire_shadow(hcqi_lane *lane) {
 
 /* Batches ask for the failures of those that they wait for. Nobody is told to wait
    for what is complete, so after a grace period nobody asks for its failures. */
-static void hcqi_lane_failed(hcqi_lane *lane, uint64_t epoch, hcq_result result) {
+static HCQI_COLD void hcqi_lane_failed(hcqi_lane *lane, uint64_t epoch, hcq_result result) {
     hcqi_failures *f = &lane->failures;
     if (lane->forget_grace != 0 && hcqi_core.grace_ended >= lane->forget_grace) {
         hcqi_failures_drop(f, lane->forget_to);
@@ -5205,7 +5226,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
 }
 
 /* Room for so many numbers, a power of two; 0 = out of memory. */
-static int hcqi_window_resize(hcq_device *dev, uint64_t numbers) {
+static HCQI_COLD int hcqi_window_resize(hcq_device *dev, uint64_t numbers) {
     size_t bytes = (size_t)numbers * sizeof(hcq_job *);
     hcq_job **window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     if (window == NULL) { return 0; }
@@ -5311,8 +5332,8 @@ static void hcqi_signal_refresh(hcqi_signal *s) {
 
 /* ---- handed over, or failed ---- */
 
-static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_version *v,
-                            const hcq_packet *packet, const char *native, int64_t code) {
+static HCQI_COLD void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_version *v,
+                                      const hcq_packet *packet, const char *native, int64_t code) {
     hcq_error_info *e = &dev->error;
     if (e->result != HCQ_OK) { return; }
     memset(e, 0, sizeof *e);
@@ -5359,7 +5380,7 @@ static void hcqi_job_finish(hcq_job *job) {
 
 /* Nothing more of the job will be handed over. `reason`: of the wait by which it fails; the
    end of a submission has that of its queues, which said so. */
-static void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
+static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
     hcq_device *dev = job->lane->dev;
     if (reason != NULL && !job->wait.settles) {
         hcqi_refuse(dev, result, "submission #%llu '%s' fails: %s",
@@ -5483,7 +5504,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 }
 
 /* 1 = there is more of it. */
-static int hcqi_job_advance_past(hcq_job *job) {
+static HCQI_HOT int hcqi_job_advance_past(hcq_job *job) {
     if (++job->segment < hcqi_job_segments(job)) { return 1; }
     hcqi_job_finish(job);
     return 0;
@@ -5491,7 +5512,7 @@ static int hcqi_job_advance_past(hcq_job *job) {
 
 /* The end of an overlapping launch: what it waits for is over, so it needs no
    place in its lane, where later launches may be before it. */
-static void hcqi_job_conclude(hcq_job *job) {
+static HCQI_COLD void hcqi_job_conclude(hcq_job *job) {
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
@@ -5596,7 +5617,7 @@ static void hcqi_notice_free(hcqi_notice *n) {
 }
 
 /* The first of the list looks at its point: it is due, or waits on. */
-static void hcqi_notice_look(void) {
+static HCQI_COLD void hcqi_notice_look(void) {
     hcqi_notice *n = hcqi_notice_take(&hcqi_core.noticed_head, &hcqi_core.noticed_tail);
     hcqi_state state = hcqi_state_now(n->wait.signal, n->wait.value, &n->result);
     if (!n->cancelled && (state == HCQI_HANDED || state == HCQI_UNMET)) {
@@ -5608,7 +5629,7 @@ static void hcqi_notice_look(void) {
 }
 
 /* Iterative, too: what a notification releases is run by the outermost call. */
-static void hcqi_run_due(void) {
+static HCQI_COLD void hcqi_run_due(void) {
     if (hcqi_notifying) { return; }
     hcqi_notifying = 1;
     for (;;) {
@@ -5670,9 +5691,9 @@ HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
 
 static void hcqi_leave(void);
 
-HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
-                                   const hcq_packet *packet, const char *native,
-                                   int64_t native_code) {
+HCQI_DEF HCQI_COLD void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done,
+                                             hcq_result result, const hcq_packet *packet,
+                                             const char *native, int64_t native_code) {
     int mine = hcqi_enter_anew();
     hcqi_lane *lane = job->lane;
     if (packet != NULL || native != NULL) {
@@ -5792,7 +5813,7 @@ static void hcqi_device_ring(hcq_device *dev) {
 }
 
 /* Without the lock; the device stays meanwhile. */
-static void hcqi_service_ring(hcq_device *dev) {
+static HCQI_COLD void hcqi_service_ring(hcq_device *dev) {
     if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
         if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
             hcqi_enter();
@@ -6082,7 +6103,7 @@ static hcq_result hcqi_queue_enter(const hcq_queue *q) {
 }
 
 /* The check for a submission to `dev`; with the lock held. */
-static hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
+static HCQI_COLD hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
 #if HCQ_VALIDATE
     HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
 #endif
@@ -6095,9 +6116,9 @@ static hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
 
 /* Ends a refused call, which has the lock: a line about command `index`, or about the
    queue if that is HCQI_NONE. Where the next command was to be, the first error sticks. */
-static HCQI_PRINTF(4, 5) hcq_result hcqi_queue_refuse(hcq_queue *q, uint32_t index,
-                                                      hcq_result result,
-                                                      const char *format, ...) {
+static HCQI_COLD HCQI_PRINTF(4, 5) hcq_result hcqi_queue_refuse(hcq_queue *q, uint32_t index,
+                                                                hcq_result result,
+                                                                const char *format, ...) {
     char text[192], command[24] = "";
     va_list args;
     va_start(args, format);
@@ -6413,8 +6434,8 @@ static uint32_t hcqi_program_buffers(const hcq_program *program, uint32_t end) {
 
 /* The argument of exec `index` that begins at this byte of its block. Anything but HCQ_OK:
    none does, the parameter `name` was refused. */
-static hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char *name, uint32_t offset,
-                              uint32_t *arg) {
+static HCQI_COLD hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char *name,
+                                        uint32_t offset, uint32_t *arg) {
     const hcq_program_info *info = &q->packets[index].u.exec.program->info;
     char beside[80] = "";
     uint32_t next = 0;
@@ -6523,7 +6544,8 @@ static hcq_result hcqi_exec_args(hcq_queue *q, const hcq_program *program, const
 }
 
 /* The new exec's grid is at `at`: its last name. */
-static hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *program, const hcq_buffer *at) {
+static HCQI_COLD hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *program,
+                                           const hcq_buffer *at) {
     hcqi_operand op;
     uint32_t index = q->count, *most = q->packets[index].u.exec.grid;
     hcqi_meta *m = &q->metas[index];
@@ -6946,7 +6968,7 @@ static uint64_t hcqi_empty_shift(uint64_t address, uint32_t by) {
 /* Records command `i` of another queue as it is: what it names may be gone, for an update
    or a variable to replace it. From a graph to a graph, its links and empties move behind
    those that are there. */
-static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i) {
+static HCQI_COLD int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i) {
     const hcqi_meta *old = &other->metas[i];
     const hcqi_graph *g = other->graph == NULL ? NULL : q->graph;
     hcq_command_kind kind = (hcq_command_kind)other->packets[i].kind;
@@ -6996,7 +7018,7 @@ static void hcqi_input_set(hcq_queue *q, uint32_t number, hcqi_input input) {
 }
 
 /* What a graph has beside its commands, which are appended. There is room. */
-static void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t first) {
+static HCQI_COLD void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t first) {
     hcqi_graph *g = q->graph;
     uint32_t orders = g->order_count;
     for (uint32_t i = 0; i < from->order_count; i++) {
@@ -7017,7 +7039,7 @@ static void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, uint32_t fir
 
 /* Takes the lock and adds what a queue has beside its commands, which are appended; 0 = out
    of memory. */
-static int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first) {
+static HCQI_COLD int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first) {
     const hcqi_graph *from = other->graph;
     hcqi_graph *g = from == NULL ? NULL : q->graph;
     int room =
@@ -7044,7 +7066,7 @@ static int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first
     return room;
 }
 
-HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
+HCQI_DEF HCQI_COLD int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     hcq_result why;
     HCQI_PASS(hcqi_queue_check(queue));
     HCQI_PASS(queue->sticky);
@@ -7077,7 +7099,8 @@ HCQI_DEF int32_t hcq_queue_count(const hcq_queue *queue) {
 }
 
 /* Ends a call, which has the lock, whose parameter `name` is no command. */
-static hcq_result hcqi_command_refuse(const hcq_queue *q, const char *name, int32_t index) {
+static HCQI_COLD hcq_result hcqi_command_refuse(const hcq_queue *q, const char *name,
+                                                int32_t index) {
     if (index >= 0) {
         return hcqi_leave_refusing(q->dev, HCQ_ERROR_INVALID, "queue '%s': %s: %d of %u commands",
                                    q->label, name, (int)index, q->count);
@@ -7096,8 +7119,8 @@ static hcq_result hcqi_command_enter(const hcq_queue *q, int32_t index, hcq_pack
 }
 
 /* The buffer that is name `k` of a command, or the placeholder. */
-static hcq_buffer hcqi_named_buffer(const hcq_queue *q, const hcqi_meta *m, uint32_t k,
-                                    uint64_t address, uint64_t size) {
+static HCQI_COLD hcq_buffer hcqi_named_buffer(const hcq_queue *q, const hcqi_meta *m, uint32_t k,
+                                              uint64_t address, uint64_t size) {
     hcq_buffer b;
     const hcqi_allocation *a = k < m->name_count ? q->names[m->name_first + k] : NULL;
     memset(&b, 0, sizeof b);
@@ -7109,7 +7132,7 @@ static hcq_buffer hcqi_named_buffer(const hcq_queue *q, const hcqi_meta *m, uint
     return b;
 }
 
-static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_command *c) {
+static HCQI_COLD void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_command *c) {
     const hcqi_meta *m = &q->metas[p->index];
     switch (c->kind) {
     case HCQ_COMMAND_EXEC:
@@ -7153,8 +7176,8 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
     }
 }
 
-HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
-                                      hcq_command *command) {
+HCQI_DEF HCQI_COLD hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
+                                                hcq_command *command) {
     hcq_packet *p = NULL;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_LEAVE_UNLESS(queue->dev, command != NULL, HCQ_ERROR_INVALID, "command: is NULL");
@@ -7270,8 +7293,8 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
 
 /* What was stated of an argument's bytes is stated of the new ones; 0 = there
    are not so many. */
-static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64_t address,
-                              hcqi_allocation *a) {
+static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old,
+                                        uint64_t address, hcqi_allocation *a) {
     if (q->metas[index].stated == 0) { return 1; }
     const hcqi_input *in = a == NULL ? hcqi_placeholder_find(q, address) : NULL;
     uint64_t left = a == NULL ? in->size - hcqi_placeholder_offset(address)
@@ -7351,8 +7374,8 @@ HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
 
 /* Where a part of a command is, its bytes and which of the buffers that are named it is
    (HCQI_NONE: a number). Anything but HCQ_OK: it cannot vary, and was refused. */
-static hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_t part, hcqi_patch *patch,
-                                 uint32_t *name) {
+static HCQI_COLD hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_t part,
+                                           hcqi_patch *patch, uint32_t *name) {
     const hcq_packet *p = &q->packets[index];
     int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
     int copy = p->kind == HCQ_COMMAND_COPY, store = fill || p->kind == HCQ_COMMAND_WRITE;
@@ -7389,8 +7412,8 @@ static hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_t part, hc
     return HCQ_OK;
 }
 
-HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
-                                       uint32_t number, uint64_t maximum) {
+HCQI_DEF HCQI_COLD hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
+                                                 uint32_t number, uint64_t maximum) {
     hcq_packet *p = NULL;
     HCQI_PASS(hcqi_queue_check(queue));
     int room = HCQI_ROOM(queue, queue->patches, queue->patch_capacity, queue->patch_count + 1);
@@ -7578,7 +7601,7 @@ static uint8_t *hcqi_version_host(const hcqi_version *v, uint64_t offset) {
 
 /* Notes a packet that waits or raises; a timestamp gets a slot of the version to store into,
    while its `sync` stays for the core. 0 = out of memory. */
-static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
+static HCQI_COLD int hcqi_version_sync(hcqi_version *v, uint32_t at) {
     hcq_packet *p = &v->packets[at];
     int stamps = p->kind == HCQ_COMMAND_TIMESTAMP, raises = stamps || p->kind == HCQ_COMMAND_SIGNAL;
     if (!HCQI_GROW(&v->queue->dev->hooks, v->syncs, v->sync_capacity,
@@ -7597,7 +7620,7 @@ static int hcqi_version_sync(hcqi_version *v, uint32_t at) {
     return 1;
 }
 
-static int hcqi_version_cut(hcqi_version *v) {
+static HCQI_COLD int hcqi_version_cut(hcqi_version *v) {
     int runs_host = v->dev->caps.runs_host;
     v->segment_count = 0;
     v->wait_count = 0;
@@ -7660,7 +7683,7 @@ static hcqi_allocation *hcqi_bridge_end(const hcqi_bridge *b, int source) {
 
 static hcq_result hcqi_bridge_cross(void *user) {
     const hcqi_allocation *a = HCQI_CAST(const hcqi_allocation *, user);
-    memcpy(a->memory.host, a->twin->memory.host, (size_t)a->memory.size);
+    hcqi_copy_bytes(a->memory.host, a->twin->memory.host, a->memory.size);
     return HCQ_OK;
 }
 
@@ -7673,8 +7696,8 @@ static hcqi_allocation *hcqi_call_bridge(const hcq_queue *q, const hcqi_call *c)
 /* The k-th buffer of command `i`, or the bridge in its place, which is not the version's
    device's: it may see it elsewhere. A plain queue's copy of what it does not see is for
    others. */
-static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, uint32_t k,
-                                    hcqi_allocation *bridge) {
+static HCQI_COLD hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, uint32_t k,
+                                              hcqi_allocation *bridge) {
     const hcq_queue *q = v->queue;
     const hcqi_meta *m = &q->metas[i];
     hcqi_allocation *a = q->names[m->name_first + k];
@@ -7784,7 +7807,7 @@ static const hcqi_slice *hcqi_version_slice(const hcqi_version *v) {
 }
 
 /* Room for at most so many packets, marks included, and what they store. */
-static hcq_result hcqi_version_storage(hcqi_version *v) {
+static HCQI_COLD hcq_result hcqi_version_storage(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     const hcqi_slice *slice = hcqi_version_slice(v);
@@ -7825,7 +7848,7 @@ static hcq_packet *hcqi_version_extra(hcqi_version *v, hcq_command_kind kind, ui
 }
 
 /* A timestamp for the profile; commands next to each other share one. */
-static void hcqi_version_mark(hcqi_version *v, uint32_t command) {
+static HCQI_COLD void hcqi_version_mark(hcqi_version *v, uint32_t command) {
     if (!v->profiled) { return; }
     const hcq_packet *before = v->count == 0 ? NULL : &v->packets[v->count - 1];
     int marked = before != NULL && before->kind == HCQ_COMMAND_TIMESTAMP &&
@@ -7852,7 +7875,7 @@ static void hcqi_version_relative(hcqi_version *v, hcq_command_kind kind, const 
 
 /* What reads the grid of exec `i`: a copy to where the host can look, and a step of the
    service thread. */
-static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
+static HCQI_COLD void hcqi_version_reader(hcqi_version *v, uint32_t i) {
     const hcqi_meta *m = &v->queue->metas[i];
     const hcq_packet *p = &v->queue->packets[i];
     uint64_t offset = (uint64_t)m->arena + m->arena_size - HCQI_GRID_BYTES;
@@ -7945,7 +7968,7 @@ static hcq_result hcqi_version_copy(hcqi_version *v, uint64_t state) {
 
 /* Without the lock, if that may be. The profile's timestamps want the commands of a graph
    one after the other. */
-static hcq_result hcqi_version_encode(hcqi_version *v) {
+static HCQI_COLD hcq_result hcqi_version_encode(hcqi_version *v) {
     const hcq_backend *backend = v->dev->backend;
     size_t bytes = 0;
     uint32_t *first = NULL;
@@ -8224,8 +8247,8 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
 /* A version for values that were kept: chosen, or made if their shape is `now`. HCQ_NOT_READY:
    one that is in use will do. What was recorded then may be recorded no more: only versions
    of that state know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int now,
-                                    hcqi_choice *c) {
+static HCQI_COLD hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int now,
+                                              hcqi_choice *c) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
     hcqi_version_choose(q, dev, shape->slice, shape, values, c);
@@ -8240,7 +8263,7 @@ static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
 }
 
 /* The timestamps that the job promised are stored by another version. */
-static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
+static HCQI_COLD void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     hcqi_producer *p = job->producers;
     for (uint32_t i = 0; v->stamp_count != 0 && i < v->sync_count; i++) {
         const hcq_packet *packet = &v->packets[v->syncs[i].packet];
@@ -8253,7 +8276,7 @@ static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
 /* What was held may go: its values go into a version. If that is to be built, in the
    outermost call, which may let go of the lock, and it looks again: it may have failed, or
    the queue was changed. 0 = it waits for one, or failed. */
-static int hcqi_job_take(hcq_job *job) {
+static HCQI_COLD int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     hcqi_choice c;
     int now = hcqi_version_is_now(shape);
@@ -8328,7 +8351,7 @@ static uint64_t hcqi_clock_now(hcq_device *dev) {
 }
 
 /* The grid that packet `p` reads becomes that of the exec behind it. */
-static hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet *p) {
+static HCQI_COLD hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet *p) {
     uint32_t exec = (uint32_t)(p - v->packets) + 1 + (uint32_t)v->profiled, grid[3];
     memcpy(grid, p->u.host.user, sizeof grid);
     int within = HCQ_GRID_WITHIN(grid, p->u.host.most);
@@ -8339,7 +8362,7 @@ static hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet *p) {
     return r;
 }
 
-static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
+static HCQI_COLD hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
     hcqi_leave();
     if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
@@ -8349,7 +8372,7 @@ static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     return r;
 }
 
-static void hcqi_service_call(hcq_job *job) {
+static HCQI_COLD void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     const hcq_packet *p = &job->version->packets[seg->first];
     job->state = HCQI_JOB_CALLING;
@@ -8373,7 +8396,7 @@ static void hcqi_service_call(hcq_job *job) {
 }
 
 /* A lane with work to wait for, or NULL; `busy` counts them. */
-static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
+static HCQI_COLD hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
     hcqi_lane *found = NULL;
     *busy = 0;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
@@ -8387,7 +8410,7 @@ static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *bu
     return found;
 }
 
-static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
+static HCQI_COLD void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
     uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
     hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
     if (lane == NULL) {
@@ -8408,7 +8431,7 @@ static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
     if (lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
 }
 
-static void hcqi_service_run(void *user) {
+static HCQI_COLD void hcqi_service_run(void *user) {
     hcq_device *dev = HCQI_CAST(hcq_device *, user);
     hcqi_enter();
     hcq_backend_callback(1);
@@ -8834,7 +8857,7 @@ static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_n
 }
 
 /* Waits, without the lock, for a lane to reach an epoch that was handed over. */
-static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
+static HCQI_COLD hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
     if (timeout_ns != 0 && hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     uint32_t counter = hcqi_lane_point(lane, epoch).counter;
     lane->host_users[counter]++;
@@ -8893,7 +8916,7 @@ static uint64_t hcqi_submit_left(const hcqi_submit *s, uint64_t *deadline, const
 }
 
 /* Back-pressure: only for work that was handed over, so it will end. */
-static hcq_result hcqi_lane_room(const hcqi_submit *s, hcqi_lane *lane) {
+static HCQI_COLD hcq_result hcqi_lane_room(const hcqi_submit *s, hcqi_lane *lane) {
     uint64_t deadline = 0;
     while (lane->running >= s->dev->desc.inflight) {
         uint64_t left = hcqi_submit_left(s, &deadline, "submit, for room on a lane:",
@@ -8906,8 +8929,8 @@ static hcq_result hcqi_lane_room(const hcqi_submit *s, hcqi_lane *lane) {
 }
 
 /* Waits until a version that is in use gets free, or for something that leads there. */
-static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_version *busy,
-                                    uint64_t left) {
+static HCQI_COLD hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev,
+                                              const hcqi_version *busy, uint64_t left) {
     if (hcqi_core.ready.head != NULL) { /* what a counter swap released, say */
         hcqi_drain();
         return HCQ_OK;
@@ -8931,8 +8954,8 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
 /* With no version to use: waits where enough run that one will be free. Unbound
    queues rather wait than copy more when enough of them run; no queue waits for
    what is held. */
-static hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q, uint32_t slice,
-                                    const uint64_t *values, hcqi_choice *c) {
+static HCQI_COLD hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q, uint32_t slice,
+                                              const uint64_t *values, hcqi_choice *c) {
     hcq_device *dev = s->dev;
     int graph = q->graph != NULL && q->bound != NULL;
     uint64_t deadline = 0;
@@ -8998,7 +9021,8 @@ static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t sli
 }
 
 /* Every buffer that the recording names must still live; *checked: when all did. */
-static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, uint64_t *checked) {
+static HCQI_COLD hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev,
+                                                   uint64_t *checked) {
     if (*checked == hcqi_core.named_frees || q->carries) { return HCQ_OK; }
     for (uint32_t i = 0; i < q->count; i++) {
         HCQI_REFUSE_UNLESS(dev, hcqi_command_lives(q, i), HCQ_ERROR_CLOSED,
@@ -9011,8 +9035,8 @@ static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, ui
 /* Whether a submission for `dev` may raise `s` to `value`: above what it is now and what
    those before say that are checked with it, and to nothing that another one raises it to.
    In command `index` of `queue`; that NULL: in the submission's own list. */
-static hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t index,
-                                   hcqi_signal *s, uint64_t value) {
+static HCQI_COLD hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t index,
+                                             hcqi_signal *s, uint64_t value) {
     char what[80];
     if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
     int repeated = s->check_mark == hcqi_core.check_mark && value <= s->check_value;
@@ -9324,7 +9348,8 @@ static void hcqi_submit_undo(hcqi_submit *s) {
     }
 }
 
-static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, int graph) {
+static HCQI_COLD hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub,
+                                              int graph) {
     uint32_t steps = HCQ_STEP | HCQ_COPY_LISTS;
     uint32_t known = graph ? HCQ_OVERLAP | steps : (uint32_t)HCQ_UNORDERED;
     const char *bad = NULL;
@@ -9646,7 +9671,8 @@ HCQI_COLD_END
 /* ========================================================================== */
 /* ---- signals: public ----------------------------------------- >>setting - */
 
-HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal) {
+HCQI_DEF HCQI_COLD hcq_result hcq_signal_create(hcq_device *device, uint64_t value,
+                                                hcq_signal *signal) {
     hcqi_signal *s;
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
     if (signal == NULL) { bad = "signal: is NULL"; } else { signal->id = 0; }
@@ -9749,7 +9775,8 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text) {
+HCQI_DEF HCQI_COLD hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result,
+                                              const char *text) {
     hcqi_signal *s;
     hcqi_reason *reason = NULL;
     const char *bad = (int)result >= 0 ? "result: is not an error" : NULL;
@@ -9769,7 +9796,7 @@ HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const 
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
+HCQI_DEF HCQI_COLD hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_signal *s;
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
     HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
@@ -9826,7 +9853,7 @@ static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t coun
 
 /* Sleeps, with the lock released, until one of the points changes, or, where they are
    many, anything. */
-static void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
+static HCQI_COLD void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
     hcqi_sleeper sleeper;
     int many = count > HCQI_SLEEPER_POINTS;
     sleeper.count = 0;
@@ -10056,8 +10083,8 @@ static void hcqi_notify_event(void *user, hcq_result result) {
     hcqi_sys_event_close((intptr_t)user, 1);
 }
 
-HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
-                                      hcq_notification *notification) {
+HCQI_DEF HCQI_COLD hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
+                                                hcq_notification *notification) {
     intptr_t theirs = -1, ours = -1;
     const char *bad = handle == NULL ? "handle: is NULL" : NULL;
     if (handle != NULL) { *handle = -1; }
@@ -10629,7 +10656,8 @@ static hcq_result hcqi_piece_move(hcqi_transfer *t, int k, uint64_t i, int by_de
     }
     uint8_t *host = HCQI_CAST(uint8_t *, t->end[!k].host) + at;
     hcq_result r = done->value != 0 ? hcqi_sync(dev, *done, &t->e) : HCQ_OK;
-    if (r == HCQ_OK) { memcpy(k == 0 ? here.host : host, k == 0 ? host : here.host, (size_t)size); }
+    void *mine = here.host;
+    if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? mine : host, k == 0 ? host : mine, size); }
     return r;
 }
 
@@ -10639,6 +10667,8 @@ static hcq_result hcqi_transfer_by_pieces(hcqi_transfer *t, int k) {
     hcq_device *dev = t->end[k].buffer.device;
     uint64_t count = (t->size - 1) / dev->desc.staging_bytes + 1;
     hcq_result r = HCQ_OK;
+    memset(t->pair, 0, sizeof t->pair);
+    memset(t->done, 0, sizeof t->done);
     if (!t->e.unordered) { hcqi_pair_swap(dev, t->pair); }
     for (uint64_t i = 0; r == HCQ_OK && i <= count; i++) {
         uint64_t copied = k == 0 ? i - 1 : i, moved = k == 0 ? i : i - 1;
@@ -10726,7 +10756,7 @@ static hcq_result hcqi_transfer_by_ring(hcqi_transfer *t) {
         hcqi_stage *s;
         r = hcqi_stage_get(dev, &t->e, t->size - at, &s, &part);
         if (r != HCQ_OK) { break; }
-        memcpy(part.host, src + at, (size_t)part.size);
+        hcqi_copy_bytes(part.host, src + at, part.size);
         r = hcqi_copy_submit(dev, hcq_view(*dst, at, part.size), part, part.size, &t->e, &done);
         hcqi_enter();
         s->users--;
@@ -10800,7 +10830,7 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     if (r != HCQ_OK) { return r == HCQ_NOT_READY ? hcqi_transfer_by_ring(t) : r; }
     if (seen != NULL) {
         r = hcqi_sync_all(dev, &t->e);
-        if (r == HCQ_OK) { memcpy(k == 0 ? seen : mine, k == 0 ? mine : seen, (size_t)t->size); }
+        if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? seen : mine, k == 0 ? mine : seen, t->size); }
         return r;
     }
     if (!hcqi_device_reaches(dev, &t->end[!k], t->size)) {
@@ -10861,7 +10891,6 @@ static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_
                                     uint64_t size, uint32_t flags, const uint64_t *timeout_ns,
                                     hcqi_copy_fn copy) {
     hcqi_transfer t;
-    memset(&t, 0, sizeof t);
     t.end[0] = dst;
     t.end[1] = src;
     for (int k = 0; k < 2; k++) { /* what lies in both fields is the host's */
@@ -10936,7 +10965,7 @@ static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command 
             r = hcq_queue_fill(q, c->dst, c->size, c->value, c->value_size);
         } else {
             hcq_buffer part = hcq_view(updates, used, c->size);
-            memcpy(part.host, c->data, (size_t)c->size);
+            hcqi_copy_bytes(part.host, c->data, c->size);
             used += hcqi_transfer_room(c->size);
             r = hcq_queue_copy(q, c->dst, part, c->size);
         }
@@ -13550,7 +13579,7 @@ static void hcqi_launch_release(hcqi_launch *launch) {
 }
 
 /* One more that is idle. */
-static hcq_result hcqi_launch_new(hcq_queue *q) {
+static HCQI_COLD hcq_result hcqi_launch_new(hcq_queue *q) {
     hcqi_graph *g = q->graph;
     hcqi_launch *launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
     if (launch == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -13879,7 +13908,7 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
 
 /* ---- binding ---- */
 
-static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
+static HCQI_COLD hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     hcqi_graph *g = q->graph; /* so many launches that more are seldom in flight at once: */
     uint32_t count = 4 * q->dev->desc.slots < 16 ? 16 : 4 * q->dev->desc.slots;
     HCQI_REFUSE_UNLESS(dev, q->dev == dev, HCQ_ERROR_FOREIGN,
@@ -13896,7 +13925,7 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     return r;
 }
 
-static void hcqi_graph_clear(hcq_queue *q) {
+static HCQI_COLD void hcqi_graph_clear(hcq_queue *q) {
     hcqi_graph *g = q->graph;
     for (uint32_t i = 0; i < g->empty_count; i++) { hcqi_allocation_free_late(g->empties[i].a); }
     for (uint32_t i = 0; i < g->bridge_capacity; i++) { hcqi_bridge_drop(&g->bridges[i]); }
@@ -13908,7 +13937,7 @@ static void hcqi_graph_clear(hcq_queue *q) {
     g->plan.generation = 0;
 }
 
-static void hcqi_graph_delete(hcq_queue *q) {
+static HCQI_COLD void hcqi_graph_delete(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     hcqi_graph *g = q->graph;
     hcqi_graph_clear(q);
@@ -13931,7 +13960,7 @@ static void hcqi_graph_delete(hcq_queue *q) {
 }
 
 /* The edges of a slice between its packets, in one block with where they begin. */
-static uint32_t *hcqi_graph_edges(const hcqi_version *v, size_t *bytes) {
+static HCQI_COLD uint32_t *hcqi_graph_edges(const hcqi_version *v, size_t *bytes) {
     const hcqi_plan *plan = &v->queue->graph->plan;
     const hcqi_slice *slice = &plan->slices[v->slice];
     uint32_t total = 0, at = 0, next = 0;
@@ -13966,7 +13995,7 @@ static const hcqi_graph_calls hcqi_graph_core = { hcqi_graph_run, hcqi_graph_bin
                                                   hcqi_launch_waits, hcqi_launch_release,
                                                   hcqi_graph_edges };
 
-HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
+HCQI_DEF HCQI_COLD hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
     if (graph != NULL) { *graph = NULL; }
     HCQI_PASS(hcqi_device_enter(device));
     HCQI_LEAVE_UNLESS(device, graph != NULL, HCQ_ERROR_INVALID, "graph: is NULL");
@@ -14527,8 +14556,8 @@ HCQI_COLD_END
    ring, too. A report copies both rings and finds the flows' ends. */
 
 /* One block: the profile, its names, its rings. */
-static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
-                                      uint32_t names) {
+static HCQI_COLD hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
+                                                uint32_t names) {
     hcqi_profile *p;
     uint32_t slots = names + names / 2 + 1; /* so that there is always an empty one */
     uint64_t head = sizeof(hcqi_profile) + ((uint64_t)slots + 2) * sizeof *p->names;
@@ -14665,7 +14694,7 @@ static hcqi_version *hcqi_profile_next(const hcq_device *dev) {
     return NULL;
 }
 
-HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
+HCQI_DEF HCQI_COLD hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
     uint32_t events = desc == NULL || desc->events == 0 ? 65536 : desc->events;
     uint32_t names = desc == NULL || desc->names == 0 ? 1024 : desc->names;
     hcqi_profile *p = NULL;
@@ -14710,8 +14739,8 @@ static uint64_t hcqi_profile_oldest(const hcqi_profile *p, uint64_t ever) {
     return ever < p->capacity ? 0 : ever - p->capacity;
 }
 
-static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *clock,
-                                             const hcqi_event *e) {
+static HCQI_COLD hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *clock,
+                                                       const hcqi_event *e) {
     hcq_profile_event out;
     memset(&out, 0, sizeof out);
     out.begin_ns = e->begin;
@@ -14734,8 +14763,9 @@ static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *c
     return out;
 }
 
-HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
-                                       uint32_t capacity, uint32_t *count, uint64_t *lost) {
+HCQI_DEF HCQI_COLD hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
+                                                 uint32_t capacity, uint32_t *count,
+                                                 uint64_t *lost) {
     HCQI_PASS(hcqi_device_ask(device, count, "count"));
     HCQI_LEAVE_UNLESS(device, events != NULL || capacity == 0, HCQ_ERROR_INVALID,
                       "events: is NULL");
@@ -14756,8 +14786,8 @@ HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *ev
 /* Copies the next events and flows of those that there `were`, less what has been
    overwritten since; with the lock. 0 = there is no more, also as a profile that was
    started meanwhile has forgotten it. */
-static int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *were,
-                             uint32_t track, uint64_t *event, uint64_t *flow) {
+static HCQI_COLD int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *were,
+                                       uint32_t track, uint64_t *event, uint64_t *flow) {
     const hcqi_profile *p = dev->profile;
     if (p->first != were->first || p->added < were->added) { return 0; }
     *event = hcqi_later(*event, hcqi_profile_oldest(p, p->added));
@@ -14785,7 +14815,7 @@ static int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile
 
 /* Copies what there is when it begins, a piece each time that it has the lock;
    memory is taken without. 0 = out of memory. */
-static int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
+static HCQI_COLD int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
     uint32_t spans = r->span_count, track = r->track_count;
     hcqi_enter();
     if (dev->profile == NULL) {
@@ -14844,7 +14874,7 @@ static const hcqi_key *hcqi_key_find(const hcqi_key *keys, uint64_t count, hcqi_
 }
 
 /* Makes arrows of the flows both of whose ends are there; 0 = out of memory. */
-static int hcqi_report_arrows(hcqi_report *r) {
+static HCQI_COLD int hcqi_report_arrows(hcqi_report *r) {
     uint32_t flows = r->flow_count;
     uint64_t count = 0;
     r->flow_count = 0;
@@ -14874,7 +14904,7 @@ static void hcqi_report_free(hcqi_report *r) {
 }
 
 /* Keeps device number `i` open, with a fresh reading of the clocks. */
-static hcq_result hcqi_report_pin(hcq_device *const *devices, uint32_t i) {
+static HCQI_COLD hcq_result hcqi_report_pin(hcq_device *const *devices, uint32_t i) {
     hcq_device *dev = devices[i], *log = i == 0 ? NULL : devices[0];
     hcq_result why = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
     hcq_clock clock;
@@ -14893,8 +14923,8 @@ static hcq_result hcqi_report_pin(hcq_device *const *devices, uint32_t i) {
 }
 
 /* Checks, brings the clocks up to date, copies. What it made must be freed. */
-static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devices,
-                                   uint32_t count, hcq_profile_format format) {
+static HCQI_COLD hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devices,
+                                             uint32_t count, hcq_profile_format format) {
     memset(report, 0, sizeof *report);
     if (devices == NULL || count == 0 || devices[0] == NULL) {
         return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "devices: is NULL or empty");
@@ -14918,8 +14948,8 @@ static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devic
                                              "profile: out of memory");
 }
 
-HCQI_DEF size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
-                                  hcq_profile_format format, char *text, size_t size) {
+HCQI_DEF HCQI_COLD size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
+                                            hcq_profile_format format, char *text, size_t size) {
     hcqi_report report;
     hcqi_text t;
     hcqi_text_begin(&t, text, size);
@@ -14930,8 +14960,8 @@ HCQI_DEF size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
     return t.length;
 }
 
-HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
-                                     hcq_profile_format format, const char *path) {
+HCQI_DEF HCQI_COLD hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
+                                               hcq_profile_format format, const char *path) {
     hcqi_report report;
     hcqi_text t;
     hcqi_text_begin(&t, NULL, 0);

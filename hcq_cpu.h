@@ -517,7 +517,7 @@ static void hcqi_cpu_worker_main(void *user) {
 }
 
 /* Starts the workers; with fewer than wanted the rest does the work. */
-static void hcqi_cpu_pool_start(hcqi_cpu_device *d) {
+static HCQI_COLD void hcqi_cpu_pool_start(hcqi_cpu_device *d) {
     hcqi_cpu_pool *pool = &d->pool;
     pool->tried = 1;
     for (uint32_t i = 1; i <= pool->wanted; i++) {
@@ -909,7 +909,7 @@ static hcq_result hcqi_cpu_engine_grow(hcqi_cpu_engine *engine) {
 }
 
 /* Puts the spare chunk behind the tail. */
-static void hcqi_cpu_engine_extend(hcqi_cpu_engine *engine) {
+static HCQI_COLD void hcqi_cpu_engine_extend(hcqi_cpu_engine *engine) {
     hcqi_cpu_chunk *chunk = engine->spare;
     engine->spare = chunk->next;
     engine->lap += HCQI_CPU_LAP;
@@ -944,7 +944,7 @@ static void hcqi_cpu_engine_empty(hcqi_cpu_engine *engine) {
     engine->tail = NULL;
 }
 
-static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
+static HCQI_COLD hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
     hcqi_cpu_engine *engine = &d->engines[index];
     hcq_result r = HCQ_OK;
     engine->device = d;
@@ -975,6 +975,8 @@ static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
     hcq_sys_thread_join(&engine->thread);
     hcqi_cpu_engine_empty(engine);
 }
+
+HCQI_COLD_BEGIN
 
 /* ========================================================================== */
 /* ---- device and lanes ---------------------------------------------------- */
@@ -1210,6 +1212,8 @@ static void hcqi_cpu_program_destroy(void *self, void *code) {
     if (c->library != NULL) { hcq_sys_library_close(c->library); }
     hcq_backend_free(d->device, c, sizeof *c);
 }
+
+HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- work ---------------------------------------------------------------- */

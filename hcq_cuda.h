@@ -1457,6 +1457,8 @@ static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
     return hcqi_cuda_failed(d, r, "cuMemPoolCreate");
 }
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- programs ------------------------------------------------------------ */
 
@@ -1709,6 +1711,8 @@ static void hcqi_cuda_statistics(void *self, void *code, char *text, size_t size
              hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_SHARED), p->max_threads);
     hcqi_cuda_leave_context(d);
 }
+
+HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- nodes of graphs ----------------------------------------------------- */
@@ -2901,6 +2905,8 @@ static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
     return HCQ_OK;
 }
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- the library and drivers --------------------------------------------- */
 
@@ -3806,5 +3812,7 @@ HCQI_DEF void hcq_cuda_code_free(hcq_device *device, hcq_code *code) {
     hcq_backend_free(device, (void *)(uintptr_t)code->data, code->size);
     memset(code, 0, sizeof *code);
 }
+
+HCQI_COLD_END
 
 #endif /* HCQ_IMPLEMENTATION */

@@ -610,6 +610,8 @@ typedef struct hcqi_vk_device {
     char message[HCQI_VK_MESSAGE];     /* the first not logged yet */
 } hcqi_vk_device;
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- SPIR-V -------------------------------------------------------------- */
 /* What a module says about itself is read here, before a driver sees it. The
@@ -2555,6 +2557,8 @@ static void hcqi_vk_statistics(void *self, void *code, char *text, size_t size) 
     }
 }
 
+HCQI_COLD_END
+
 /* ========================================================================== */
 /* ---- recording ----------------------------------------------------------- */
 
@@ -3953,6 +3957,8 @@ static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stor
     return hcqi_vk_ticks_ns(d, ticks);
 }
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- the library and instances ------------------------------------------- */
 
@@ -5134,5 +5140,7 @@ HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, 
     if (d != NULL) { (void)hcq_backend_leave(HCQ_OK); }
     return range != NULL;
 }
+
+HCQI_COLD_END
 
 #endif /* HCQ_IMPLEMENTATION */
