@@ -13861,7 +13861,7 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
 /* A launch with HCQ_STEP; gives up the lock meanwhile. */
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
-    hcqi_plan *plan = hcqi_plan_of(q);
+    const hcqi_plan *plan = hcqi_plan_of(q);
     hcqi_schedule sched;
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcq_result r = hcqi_schedule_build(&sched, q, sub->flags);
@@ -13876,8 +13876,7 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
         hcqi_enter();
         if (r == HCQ_TIMEOUT) { hcqi_timeout_tell(s->dev, "HCQ_STEP of queue", q->label); }
         hcqi_graph_unpin(plan);
-        plan->generation = 0;          /* it is not whole, and versions are not of it */
-        q->generation++;
+        q->generation++;               /* the plan is not whole, and versions are not of it */
     }
     hcqi_arena_delete(&sched.arena);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
