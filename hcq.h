@@ -5891,10 +5891,16 @@ static void hcqi_breathe(uint32_t i) {
 static void hcqi_leave(void) {
     hcqi_bells bells;
     int rings = 0;
+    if (hcqi_core.ready.head == NULL && hcqi_core.noticed_head == NULL &&
+        hcqi_core.unbuilt.head == NULL && hcqi_core.awake == NULL && hcqi_core.due_head == NULL &&
+        (hcqi_core.dirty | hcqi_core.kicks | hcqi_core.recheck | hcqi_core.event_waiters |
+         hcqi_core.message_count) == 0) {
+        hcqi_core.changed = 0;
+        hcqi_unlock();
+        return;
+    }
     for (uint32_t again = 1; again;) { /* what a look at all lanes releases, too */
-        int idle = hcqi_core.ready.head == NULL && hcqi_core.noticed_head == NULL &&
-                   hcqi_core.unbuilt.head == NULL;
-        while (!idle && (!hcqi_drain_some(256) || hcqi_unbuilt_next())) { hcqi_leave_briefly(); }
+        while (!hcqi_drain_some(256) || hcqi_unbuilt_next()) { hcqi_leave_briefly(); }
         again = hcqi_core.recheck;
         hcqi_core.recheck = 0;
         if (again) { hcqi_reap_all(); }
@@ -9384,32 +9390,41 @@ static hcq_result hcqi_submit_refused(const hcq_device *dev, uint64_t first, uin
     return ours ? hcqi_failures_find(&dev->failures, last) : HCQ_OK;
 }
 
-/* The usual submission, of a queue with nothing else, which has a plain version that is
-   current: what there is to check was checked when that was made, and where nothing is held
-   the job goes at once. Its number; 0: it is not so, or there is something to say. */
-static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
-    hcqi_version *v = q == NULL ? NULL : q->versions;
-    if (v == NULL || !v->plain || v->dev != dev || !hcqi_version_is_now(v)) { return 0; }
-    hcqi_lane *lane = &dev->lanes[v->recording.lanes == HCQ_COPY ? dev->caps.compute_lanes : 0];
+/* A job of a plain version goes at once where nothing is held and there is room: its number;
+   0: it may not. */
+static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
+    hcq_device *dev = lane->dev;
     uint64_t number = dev->next_number;
-    if (hcqi_is_parents(q->dev) || q->sticky != HCQ_OK || dev->closing || dev->lost != HCQ_OK ||
-        v->named_frees != hcqi_core.named_frees || v->foreign != 0 || hcqi_eager_pends(dev) ||
-        lane->held_head != NULL || dev->held >= dev->desc.parked_limit ||
-        lane->running >= dev->desc.inflight || number - dev->done_prefix > dev->window_mask ||
+    hcqi_resolve r;
+    if (!v->plain || v->foreign != 0 || hcqi_eager_pends(dev) || lane->held_head != NULL ||
+        dev->held >= dev->desc.parked_limit || number - dev->done_prefix > dev->window_mask ||
         !hcqi_pool_reserve(&dev->jobs, 1) || !hcqi_lane_reserve(lane)) {
         return 0;
     }
-    hcqi_resolve r;
     r.job = hcqi_job_new(lane, v, number);
     r.points.count = 0;
     r.past_count = 0;
     dev->next_number++;
     v->uses++;
     v->held++;
-    q->pending++;
+    v->queue->pending++;
     (void)hcqi_job_pass(&r);
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, number, 0); }
-    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
+    return number;
+}
+
+/* The usual submission, of a queue with nothing else, whose version is current and may go:
+   what there is to check was checked when that was made. Its number; 0: it is not so, or
+   there is something to say. */
+static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
+    hcqi_version *v = q == NULL ? NULL : q->versions;
+    if (v == NULL || !v->plain || v->dev != dev || !hcqi_version_is_now(v)) { return 0; }
+    hcqi_lane *lane = &dev->lanes[v->recording.lanes == HCQ_COPY ? dev->caps.compute_lanes : 0];
+    int other = hcqi_is_parents(q->dev) || q->sticky != HCQ_OK || dev->closing ||
+                dev->lost != HCQ_OK || v->named_frees != hcqi_core.named_frees ||
+                lane->running >= dev->desc.inflight;
+    uint64_t number = other ? 0 : hcqi_version_go(v, lane);
+    if (number != 0 && ++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
     return number;
 }
 
@@ -9441,8 +9456,15 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
         hcqi_submit_undo(s);
         return r;
     }
-    hcqi_submit_commit(s);
-    hcqi_drain_fairly(dev);
+    int plain = s->count == 1 && (sub->wait_count | sub->signal_count | sub->flags) == 0 &&
+                s->eager[0] == NULL;
+    s->first = s->number = plain ? hcqi_version_go(s->versions[0], s->lanes[0]) : 0;
+    if (s->number != 0) {
+        hcqi_submit_undo(s);           /* the job has a hold of its own */
+    } else {
+        hcqi_submit_commit(s);
+        hcqi_drain_fairly(dev);
+    }
     r = hcqi_submit_refused(dev, s->first, s->number);
     if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); } /* an engine is at it */
     return r;
