@@ -2853,8 +2853,10 @@ struct hcq_device {
     uint32_t posts_given;              /* behind so many */
     uint32_t giver;                    /* atomic: 1 = somebody gives, 2 = and looks again */
     uint64_t posts_spare;              /* atomic: hcqi_posts for later, one at most */
-    uint32_t loss;                     /* atomic: 1 = found, 2 = everything pending ended */
+    uint32_t loss;                     /* atomic: 1 = found, 2 = told, with these: */
     hcq_result loss_result;
+    const char *loss_native;
+    int64_t loss_code;
 };
 
 /* A backend in a registry, oldest first. */
@@ -5398,7 +5400,9 @@ static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason
 /* The backend does not take it. */
 static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native) {
     hcq_device *dev = job->lane->dev;
-    hcqi_error_note(dev, result, job->version, NULL, native, result);
+    if (hcqi_atomic_load32(&dev->loss) == 0) { /* else that says more */
+        hcqi_error_note(dev, result, job->version, NULL, native, result);
+    }
     dev->refused = job->number;
     hcqi_job_fail(job, result, NULL);
 }
@@ -5757,6 +5761,7 @@ static void hcqi_device_lose(hcq_device *dev) {
         dev->posts_given += count;
     }
     dev->lost = dev->loss_result;
+    hcqi_error_note(dev, dev->lost, NULL, NULL, dev->loss_native, dev->loss_code);
     dev->timeline->failure = dev->lost;
     hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
     hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
@@ -11534,7 +11539,8 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
     int mine = hcqi_enter_anew();
     if (hcqi_atomic_load32(&device->loss) == 0) {
         device->loss_result = result;
-        hcqi_error_note(device, result, NULL, NULL, native, native_code);
+        device->loss_native = native;
+        device->loss_code = native_code;
         hcqi_atomic_store32(&device->loss, 1);
     }
     hcq_backend_flush_soon(device);
