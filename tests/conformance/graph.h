@@ -156,7 +156,8 @@ static void graphs_append(TEST_ARGS) {
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *none = make_queue(T.dev, HCQ_COPY);
     hcq_queue *part = make_graph(), *g = make_graph();
     hcq_buffer far = make_words(dev2(), 4), out = make_words(T.dev, 16), e;
-    hcq_buffer in = hcq_input(part, 1, NULL, 64);
+    hcq_buffer in = hcq_input(part, 1, NULL, 64), same = hcq_input(part, 1, T.dev, 64);
+    CHECK(in.address != 0 && in.address == same.address && in.size == same.size);
     custom_payload p = {far.address + 4, 11, 1234};
     hcq_command c;
     CHECK_INDEX(record_add(q, make_add(dev2()), far, 0, 3), 0);
