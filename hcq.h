@@ -10780,7 +10780,7 @@ static hcq_result hcqi_transfer_by_ring(hcqi_transfer *t) {
     hcq_buffer part;
     for (uint64_t at = 0; r == HCQ_OK && at < t->size; at += part.size) {
         hcq_point done = { { 0 }, 0 };
-        hcqi_stage *s;
+        hcqi_stage *s = NULL;          /* which gcc asks for: nobody looks */
         r = hcqi_stage_get(dev, &t->e, t->size - at, &s, &part);
         if (r != HCQ_OK) { break; }
         hcqi_copy_bytes(part.host, src + at, part.size);
