@@ -373,10 +373,13 @@ static void the_same_again_at_a_bad_time(TEST_ARGS) {
         desc.timeout_ns = SECOND / 10;
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, &desc);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE), *far = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *copies = make_queue(device, HCQ_COPY);
         hcq_buffer b = make_words(dev2(), 1);
         hcq_point gate = make_gate(dev2()), done, hold;
         CHECK_INDEX(record_add(q, make_add(device), make_words(device, 1), 0, 1), 0);
         RUN_OK(q, device);
+        CHECK_INDEX(record_word(copies, make_words(device, 1), 1, 1), 0);
+        RUN_OK(copies, device);        /* its lane has room */
         if (lost) {
             lose_at_next_submit(&control);
             CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
@@ -401,7 +404,7 @@ static void the_same_again_at_a_bad_time(TEST_ARGS) {
         hold = hold_device(device, NULL);
         CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_TIMEOUT);
         CHECK_RESULT(hcq_close(device), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_queue_submit(copies, device, NULL), HCQ_ERROR_CLOSED);
         HOLD_END(hold);
         CHECK_OK(hcq_close(device));
     }

@@ -160,24 +160,29 @@ static void *resetter_run(void *user) {
     return NULL;
 }
 
-/* Whoever gets the lock while a queue forgets its commands sees that they are not its own. */
+/* Whoever gets the lock while a queue forgets its commands sees that they are not its own.
+   Until somebody did, or for so many rounds. */
 static void nobody_takes_half_a_queue(TEST_ARGS) {
     enum { COUNT = 20000 };
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer word = make_words(T.dev, 1);
-    uint32_t left = COUNT, halves = 0;
-    pthread_t thread;
-    for (int32_t i = 0; i < COUNT; i++) { CHECK_INDEX(hcq_queue_fill(q, word, 4, 0, 4), i); }
-    CHECK_OK(hcq_queue_bind(q, T.dev));
-    uint64_t generation = q->generation;
-    CHECK(pthread_create(&thread, NULL, resetter_run, q) == 0);
-    while (left != 0) {
-        hcqi_enter();
-        left = q->count;
-        halves += left != COUNT && (q->generation == generation || q->bound != NULL);
-        hcqi_unlock();
+    uint32_t seen = 0, halves = 0;
+    for (int round = 0; seen == 0 && round < 100; round++) {
+        uint32_t left = COUNT;
+        pthread_t thread;
+        for (int32_t i = 0; i < COUNT; i++) { CHECK_INDEX(hcq_queue_fill(q, word, 4, 0, 4), i); }
+        CHECK_OK(hcq_queue_bind(q, T.dev));
+        uint64_t generation = q->generation;
+        CHECK(pthread_create(&thread, NULL, resetter_run, q) == 0);
+        while (left != 0) {
+            hcqi_enter();
+            left = q->count;
+            seen += left != COUNT && left != 0;
+            halves += left != COUNT && (q->generation == generation || q->bound != NULL);
+            hcqi_unlock();
+        }
+        pthread_join(thread, NULL);
     }
-    pthread_join(thread, NULL);
     CHECK_U64(halves, 0);
 }
 
@@ -213,9 +218,10 @@ static void pools_give_back_what_a_burst_took(TEST_ARGS) {
     (void)hcqi_pool_get(&pool);
     hcqi_pool_destroy(&pool);
     CHECK(T.memory.blocks == 0 && T.memory.bytes == 0);
+    T.memory.fail_until = 0;
     void *array = NULL;                /* of more bytes than there are addresses */
     uint32_t capacity = 0;
-    CHECK(!hcqi_grow(&dev.hooks, &array, &capacity, 8, SIZE_MAX / 2 + 1) && array == NULL);
+    CHECK(!hcqi_grow(&dev.hooks, &array, &capacity, 8, SIZE_MAX / 8 + 2) && array == NULL);
 }
 
 /* ---- signal handles ------------------------------------------------------- */
