@@ -8022,12 +8022,12 @@ static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
 
 /* Writes the values that the version has not. */
 static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) {
+    if (hcqi_version_has(v, values)) { return HCQ_OK; }
     const hcqi_slice *slice = hcqi_version_slice(v);
     const hcqi_patch *patch = slice == NULL ? v->patches
                                             : v->queue->graph->plan.patches + slice->patch_first;
     const hcqi_patch *end = patch + (slice == NULL ? v->patch_count : slice->patch_count);
     int had = v->has_values;
-    if (hcqi_version_has(v, values)) { return HCQ_OK; }
     v->has_values = 0; /* until all are written */
     v->foreign |= values[0];
     for (; patch != end; patch++) {
@@ -9395,8 +9395,8 @@ static hcq_result hcqi_submit_refused(const hcq_device *dev, uint64_t first, uin
     return ours ? hcqi_failures_find(&dev->failures, last) : HCQ_OK;
 }
 
-/* A job of a plain version goes at once where nothing is held and there is room: its number;
-   0: it may not. */
+/* A job of a plain version, which has a use for it, goes at once where nothing is held and
+   there is room: its number; 0: it may not. */
 static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
     hcq_device *dev = lane->dev;
     uint64_t number = dev->next_number;
@@ -9410,9 +9410,6 @@ static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
     r.points.count = 0;
     r.past_count = 0;
     dev->next_number++;
-    v->uses++;
-    v->held++;
-    v->queue->pending++;
     (void)hcqi_job_pass(&r);
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, number, 0); }
     return number;
@@ -9425,11 +9422,20 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
     hcqi_version *v = q == NULL ? NULL : q->versions;
     if (v == NULL || !v->plain || v->dev != dev || !hcqi_version_is_now(v)) { return 0; }
     hcqi_lane *lane = &dev->lanes[v->recording.lanes == HCQ_COPY ? dev->caps.compute_lanes : 0];
-    int other = hcqi_is_parents(q->dev) || q->sticky != HCQ_OK || dev->closing ||
-                dev->lost != HCQ_OK || v->named_frees != hcqi_core.named_frees ||
-                lane->running >= dev->desc.inflight;
-    uint64_t number = other ? 0 : hcqi_version_go(v, lane);
-    if (number != 0 && ++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
+    if (hcqi_is_parents(q->dev) || q->sticky != HCQ_OK || dev->closing || dev->lost != HCQ_OK ||
+        v->named_frees != hcqi_core.named_frees || lane->running >= dev->desc.inflight) {
+        return 0;
+    }
+    v->uses++;
+    v->held++;
+    q->pending++;
+    uint64_t number = hcqi_version_go(v, lane);
+    if (number == 0) {
+        v->held--;
+        hcqi_version_release(v, NULL);
+    } else if (++dev->looks % HCQI_LOOK_EACH == 0) {
+        hcqi_reap_device(dev);
+    }
     return number;
 }
 
@@ -9464,9 +9470,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
     int plain = s->count == 1 && (sub->wait_count | sub->signal_count | sub->flags) == 0 &&
                 s->eager[0] == NULL;
     s->first = s->number = plain ? hcqi_version_go(s->versions[0], s->lanes[0]) : 0;
-    if (s->number != 0) {
-        hcqi_submit_undo(s);           /* the job has a hold of its own */
-    } else {
+    if (s->number == 0) {
         hcqi_submit_commit(s);
         hcqi_drain_fairly(dev);
     }
