@@ -51,12 +51,18 @@ static void drop_trip(far_trip *t) {
 }
 
 /* Each kind of queue, bound or not, with small and large copies, submitted several times
-   without waiting; a graph overlaps itself, and is stepped. */
+   without waiting; a copy queue is appended, a graph overlaps itself and is stepped. */
 static void trips_of(hcq_device *device, hcq_device *other) {
     for (uint32_t way = 0; way < 12; way++) {
         const hcq_queue_kind kind = (hcq_queue_kind)(way % 3);
         far_trip t = make_trip(device, other, kind, way / 6 ? 10000 : 16);
         hcq_point done[5];
+        if (way % 6 == 1) {            /* appended: what carries copies comes along */
+            hcq_queue *q = make_queue(device, kind);
+            CHECK_INDEX(hcq_queue_append(q, t.q), 0);
+            hcq_queue_destroy(t.q);
+            t.q = q;
+        }
         CHECK_OK(way / 3 % 2 ? hcq_queue_bind(t.q, device) : HCQ_OK);
         for (uint32_t i = 0; i < 5; i++) {
             uint32_t flags = kind != HCQ_GRAPH ? 0 : i == 4 ? HCQ_STEP : i % 2 ? HCQ_OVERLAP : 0;
