@@ -270,7 +270,7 @@ static void notify_handle(TEST_ARGS) {
             CHECK_OK(hcq_signal_set(s, 1));
             CHECK(!readable(handle, 20));
         } else {
-            CHECK(readable(handle, (int)(BOUND / 1000000))); /* the loop is asleep in poll, not in hcq */
+            CHECK(readable(handle, (int)(BOUND / 1000000))); /* asleep in poll, not in hcq */
             CHECK(readable(handle, 0)); /* it stays so */
         }
         CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
