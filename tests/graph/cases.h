@@ -238,6 +238,36 @@ static void overlapping_launches_keep_what_matters(TEST_ARGS) {
     }
 }
 
+/* Updates have moved what a launch in flight has yet to write out of the plan; the next one
+   reads it in a call that the one before had at other memory. */
+static void launches_follow_an_older_plan(TEST_ARGS) {
+    NEEDS_MAP
+    hcq_buffer from = make_words(T.dev, 1), to[2] = {make_words(T.dev, 1), make_words(T.dev, 1)};
+    hcq_buffer other = make_words(dev2(), 1), copied = make_words(dev2(), 1);
+    hcq_queue *q = make_queue(T.dev, HCQ_GRAPH);
+    hcq_point points[2];
+    hcq_submission sub;
+    const uint32_t seven = 7;
+    memset(&P, 0, sizeof P);
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &q;
+    sub.queue_count = 1;
+    sub.flags = HCQ_OVERLAP;
+    CHECK_OK(hcq_copyin(from, &seven, 4));
+    record_host(q, 0, T.dev, hold_first);
+    CHECK_INDEX(hcq_queue_copy(q, to[0], from, 4), 1);
+    CHECK_INDEX(hcq_queue_copy(q, copied, other, 4), 2);
+    CHECK_OK(hcq_queue_edge(q, 0, 1));
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &points[0]));
+    CHECK_OK(hcq_queue_update_copy(q, 1, &to[1], NULL, HCQ_KEEP));
+    CHECK_OK(hcq_queue_update_copy(q, 2, NULL, &to[0], HCQ_KEEP));
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &points[1]));
+    mock_sleep(10000000);
+    __atomic_store_n(&P.go, 1, __ATOMIC_RELEASE);
+    CHECK_OK(hcq_wait(points, 2, HCQ_ALL, BOUND));
+    CHECK_U64(READ32(copied, 0), 7);
+}
+
 /* ---- two threads, two graphs, the same buffers ---- */
 
 enum { TURNS = 40 };
@@ -329,5 +359,6 @@ static void appended_memory_is_stated(TEST_ARGS) {
 }
 
 #define GRAPH_CASES \
-    TEST(overlapping_launches_keep_what_matters), TEST(two_threads_share_buffers), \
+    TEST(overlapping_launches_keep_what_matters), TEST(launches_follow_an_older_plan), \
+    TEST(two_threads_share_buffers), \
     TEST(appended_memory_is_stated)
