@@ -175,7 +175,8 @@ static void import_on(uint32_t way) {
     gates_open(&g, device);
     raw_open(&a, device);
     other = raw_stream_new();
-    CHECK_INDEX(hcq_queue_copy(q, hcq_view(a.words, 64, 64), hcq_view(a.words, 0, 64), 64), 0);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(a.words, 64, 64), hcq_view(a.words, 0, 64),
+                               4 * STREAMS), 0); /* no more: others are set meanwhile */
     for (uint32_t i = 0; i < EVENTS; i++) {
         if (i < STREAMS) {
             streams[i] = raw_stream_new();
