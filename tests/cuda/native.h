@@ -216,6 +216,7 @@ static void import_on(uint32_t way) {
 }
 
 static void events_of_others(TEST_ARGS) {
+    SKIP_IF(T.variant->cuda && T.variant->cuda->queues == 1, "its streams do not run side by side");
     for (uint32_t way = 0; way < MEANS; way++) {
         import_on(way);
     }
