@@ -119,7 +119,7 @@ vulkan-examples        default  vulkan      vulkan_examples
 shaders                default  vulkan      shaders
 asan-spirv             default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
-cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow
+cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow,cumock-few
 asan-cuda-mock         default  cuda-mock   on_one cuda asan conformance cumock
 cuda-faults            default  cuda-mock   on_one cuda gcc faults cumock
 cuda-examples          default  cuda-mock   cuda_examples
