@@ -217,15 +217,6 @@ double bench_report(bench_result *result, const bench_stats *ours, const bench_s
     return pass_ratio;
 }
 
-void bench_report_latency(bench_result *result, const bench_stats stats[2]) {
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    result->p99 = stats[0].p99;
-    bench_extra_add(result, "ours_mean", stats[0].mean);
-    bench_extra_add(result, "ours_p99", stats[0].p99);
-    bench_extra_add(result, "peer_mean", stats[1].mean);
-    bench_extra_add(result, "peer_p99", stats[1].p99);
-}
-
 /* ---- passes -------------------------------------------------------------- */
 
 enum { PASS_SAMPLES = 20000 };            /* at most, in one pass */
@@ -418,7 +409,12 @@ const bench_stats *bench_compare(bench_result *result, const bench_side *sides, 
 void bench_compare_latency(bench_result *result, const bench_side sides[2]) {
     bench_stats stats[2];
     interleave(sides, 2, stats, latency_pass);
-    bench_report_latency(result, stats);
+    bench_report(result, &stats[0], &stats[1], 1.0);
+    result->p99 = stats[0].p99;
+    bench_extra_add(result, "ours_mean", stats[0].mean);
+    bench_extra_add(result, "ours_p99", stats[0].p99);
+    bench_extra_add(result, "peer_mean", stats[1].mean);
+    bench_extra_add(result, "peer_p99", stats[1].p99);
 }
 
 /* ---- one bench in its process -------------------------------------------- */

@@ -118,15 +118,15 @@ void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count);
 
 /* Stores medians times `scale` (1e-6: ms) and their ratio; peer may be NULL. Returns the
    median of the ratios within each pass: where the machine's speed drifts, this one drifts
-   least. Latency: means and p99 as well. */
+   least. */
 double bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
                     double scale);
-void bench_report_latency(bench_result *result, const bench_stats stats[2]);
 void bench_extra_add(bench_result *result, const char *key, double value);
 void bench_note(bench_result *result, const char *note);
 
 /* Measured and reported, the second side as the peer. Latency: every operation is a
-   sample, the clock's own cost taken off. Returns the stats, good until the next call. */
+   sample, the clock's own cost taken off; means and p99 as well. Returns the stats, good until
+   the next call. */
 const bench_stats *bench_compare(bench_result *result, const bench_side *sides, uint32_t count,
                                  double scale);
 void bench_compare_latency(bench_result *result, const bench_side sides[2]);

@@ -20,25 +20,14 @@
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
 
 /* Words of pinned memory, each in a cache line of its own. */
-enum { WORD_BEGAN = 0, WORD_GO = 16, WORD_SEEN = 32, WORD_OUT = 48, WORDS = 64 };
-
-static const uint64_t g_patience_ns = 10000000000u;
-
-/* Lets a kernel go, from a thread of its own, while the main thread waits. */
-typedef struct releaser {
-    pthread_t thread;
-    uint64_t *go;
-    uint64_t value, delay_ns;             /* value: asked for; written last */
-    uint64_t released_ns;                 /* when it was let go */
-    int stop;
-} releaser;
+enum { WORD_BEGAN = 0, WORD_GO = 16, WORD_OUT = 32, WORDS = 48 };
 
 enum { OURS, THEIRS };
 
 /* Both sides of a bench. */
 typedef struct cuda {
     hcq_device *device;
-    hcq_program *tiny, *hold;
+    hcq_program *tiny;
     hcq_buffer counter;
     hcq_queue *queue, *other;
     raw raw;
@@ -47,11 +36,9 @@ typedef struct cuda {
     raw_exec exec;
     raw_node nodes[CHAIN];
     raw_stream streams[2];
-    raw_event events[HOPS], spin, blocking;
+    raw_event events[HOPS], spin;
     raw_pinned words;
-    releaser releaser;
-    uint64_t hold_value;                  /* of the last kernel that was held */
-    uint64_t delay_ns;
+    uint64_t word;                        /* the last that was written */
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
@@ -81,33 +68,21 @@ static int open_raw(raw *r, bench_result *result) {
     return missing == NULL;
 }
 
-static hcq_program *make_program(const cuda *c, hcq_program_desc desc) {
-    hcq_program *program;
-    desc.ptx = (hcq_code){bench_cuda_ptx, sizeof bench_cuda_ptx, desc.label};
-    CHECK(hcq_program_create(c->device, &desc, &program));
-    return program;
-}
-
 /* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. */
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
     hcq_device_desc desc = {.compute_lanes = lanes};
-    hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32}};
-    hcq_program_desc hold = {.label = "bench_hold", .args = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_OUT,
-                                                             HCQ_ARG_U64, HCQ_ARG_U64}};
+    hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
+                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_tiny"}};
     memset(c, 0, sizeof *c);
     if (!open_raw(&c->raw, result)) {
         return 0;
     }
     c->raw_counter = raw_memory(&c->raw, 64);
     c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
-    c->blocking = raw_event_make(&c->raw, RAW_BLOCKING_EVENT);
     raw_leave(&c->raw);
     CHECK(hcq_open("CUDA", &desc, &c->device));
-    c->tiny = make_program(c, tiny);
-    c->hold = make_program(c, hold);
+    CHECK(hcq_program_create(c->device, &tiny, &c->tiny));
     CHECK(hcq_alloc(c->device, 64, HCQ_ZEROED, &c->counter));
-    hcq_buffer pinned = bench_buffer(c->device, WORDS * 8);
-    c->words = (raw_pinned){(uint64_t *)pinned.host, pinned.address};
     c->queue = bench_queue(c->device, HCQ_COMPUTE);
     c->other = bench_queue(c->device, HCQ_COMPUTE);
     return 1;
@@ -323,132 +298,6 @@ static void submit_one(cuda *c, bench_result *result) {
     bench_extra_add(result, "recorded_each_time_ns", stats[2].median);
 }
 
-/* ---- a kernel that waits for the host ------------------------------------ */
-
-static void spin_until(const uint64_t *word, uint64_t value) {
-    uint64_t end = bench_now() + g_patience_ns;
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value) {
-        if (bench_now() > end) {
-            bench_die("a word of pinned memory stays below %llu", (unsigned long long)value);
-        }
-        if (bench_smoke()) {
-            sched_yield();                /* the mock's device needs the processor, too */
-        }
-    }
-}
-
-static void *release_thread(void *ctx) {
-    releaser *r = (releaser *)ctx;
-    uint64_t last = 0;
-    while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
-        uint64_t value = __atomic_load_n(&r->value, __ATOMIC_ACQUIRE);
-        if (value == last) {
-            sched_yield();
-            continue;
-        }
-        uint64_t start = bench_now(), now;
-        do {
-            now = bench_now();
-        } while (now - start < r->delay_ns);
-        __atomic_store_n(&r->released_ns, now, __ATOMIC_SEQ_CST);
-        __atomic_store_n(r->go, value, __ATOMIC_SEQ_CST);
-        last = value;
-    }
-    return NULL;
-}
-
-/* The kernel runs; it is let go after the delay. */
-static void release_soon(cuda *c) {
-    spin_until(c->words.host + WORD_BEGAN, c->hold_value);
-    c->releaser.delay_ns = c->delay_ns;
-    __atomic_store_n(&c->releaser.value, c->hold_value, __ATOMIC_RELEASE);
-}
-
-static double since_release(const cuda *c) {
-    uint64_t now = bench_now();
-    return (double)now - (double)__atomic_load_n(&c->releaser.released_ns, __ATOMIC_SEQ_CST);
-}
-
-/* A kernel that holds its stream until it is let go, or its limit has passed. */
-static raw_hold_args hold_args(uint64_t own, uint64_t go, uint64_t value) {
-    raw_hold_args args = {own + WORD_BEGAN * 8, go + WORD_GO * 8, own + WORD_SEEN * 8, value,
-                          bench_smoke() ? 50000000u : 2000000000u};
-    return args;
-}
-
-static int raw_hold(cuda *c, raw_stream stream, raw_hold_args a) {
-    void *params[5] = {&a.began, &a.go, &a.seen, &a.value, &a.limit_ns};
-    return raw_launch(&c->raw, c->raw.hold, stream, params);
-}
-
-static void raw_hold_on(cuda *c, raw_stream stream) {
-    raw_check(raw_hold(c, stream, hold_args(c->words.address, c->words.address, ++c->hold_value)),
-              "LaunchKernel");
-}
-
-/* ---- from the GPU to the host -------------------------------------------- */
-/* From the host's store that lets a kernel go until the wait for it returns. What
-   the store and the kernel's end need in between is the same for all: "bare", the
-   time until the host sees a word that the kernel writes as its last. */
-
-static double signal_sample(void *ctx) {
-    cuda *c = (cuda *)ctx;
-    hcq_point done;
-    raw_hold_args args = hold_args(c->words.address, c->words.address, ++c->hold_value);
-    CHECK(hcq_queue_reset(c->queue));
-    bench_exec(c->queue, c->hold, &args, sizeof args);
-    CHECK(hcq_queue_submit(c->queue, c->device, &done));
-    release_soon(c);
-    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    return since_release(c);
-}
-
-static double event_sample(cuda *c, raw_event event) {
-    raw_hold_on(c, c->raw.stream);
-    RAW(&c->raw, EventRecord(event, c->raw.stream));
-    release_soon(c);
-    RAW(&c->raw, EventSynchronize(event));
-    return since_release(c);
-}
-
-static double spin_sample(void *ctx) { return event_sample((cuda *)ctx, ((cuda *)ctx)->spin); }
-static double blocking_sample(void *ctx) {
-    return event_sample((cuda *)ctx, ((cuda *)ctx)->blocking);
-}
-
-static double bare_sample(void *ctx) {
-    cuda *c = (cuda *)ctx;
-    raw_hold_on(c, c->raw.stream);
-    release_soon(c);
-    spin_until(c->words.host + WORD_SEEN, c->hold_value);
-    double time = since_release(c);
-    raw_finish(&c->raw, c->raw.stream);
-    return time;
-}
-
-/* 20 us: the waiter still spins. 500 us: it has gone to sleep. */
-static void signal_to_host(cuda *c, bench_result *result) {
-    const bench_side sides[3] = {our_samples(c, signal_sample), raw_samples(c, spin_sample),
-                                 raw_samples(c, bare_sample)};
-    const bench_side late[2] = {our_samples(c, signal_sample),
-                                raw_samples(c, blocking_sample)};
-    bench_stats near[3], parked[2];
-    c->releaser.go = c->words.host + WORD_GO;
-    bench_thread(&c->releaser.thread, release_thread, &c->releaser);
-    c->delay_ns = 20000;
-    bench_throughput(sides, 3, near);
-    c->delay_ns = 500000;
-    bench_throughput(late, 2, parked);
-    __atomic_store_n(&c->releaser.stop, 1, __ATOMIC_RELEASE);
-    pthread_join(c->releaser.thread, NULL);
-    bench_report_latency(result, near);
-    bench_extra_add(result, "bare_ns", near[2].median);
-    bench_extra_add(result, "parked_ns", parked[0].median);
-    bench_extra_add(result, "parked_p99_ns", parked[0].p99);
-    bench_extra_add(result, "raw_blocking_ns", parked[1].median);
-    bench_extra_add(result, "raw_blocking_p99_ns", parked[1].p99);
-}
-
 /* ---- from lane to lane --------------------------------------------------- */
 
 static void hops_run(void *ctx, uint64_t n) {
@@ -633,7 +482,7 @@ static void copyout_1g(cuda *c, bench_result *r) { copies(c, r, copyout_run, raw
 
 /* What a row measures, on a device that is open, and its compute lanes [default]. */
 static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes; } g_rows[] = {
-    {replay_1000, 0}, {replay_1, 0}, {eager_exec, 0}, {submit_one, 0}, {signal_to_host, 0},
+    {replay_1000, 0}, {replay_1, 0}, {eager_exec, 0}, {submit_one, 0},
     {cross_stream_wait, 2}, {patch_1_of_1000, 0}, {copyin_1g, 0}, {copyout_1g, 0}};
 
 static void row(bench_result *result) {
@@ -650,11 +499,10 @@ const bench bench_cuda_rows[] = {
     {"cuda.replay_1", "ns", BENCH_NONE, row, 1},
     {"cuda.eager_exec", "ns/kernel", 1.10, row, 2},
     {"cuda.submit_one", "ns", 1.25, row, 3},
-    {"cuda.signal_to_host", "ns", BENCH_NONE, row, 4},
-    {"cuda.cross_stream_wait", "ns/wait", 1.10, row, 5},
-    {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, row, 6},
-    {"cuda.copyin_1g", "ms", 1.0 / 0.95, row, 7},   /* 0.95 of the bandwidth */
-    {"cuda.copyout_1g", "ms", 1.0 / 0.95, row, 8},
+    {"cuda.cross_stream_wait", "ns/wait", 1.10, row, 4},
+    {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, row, 5},
+    {"cuda.copyin_1g", "ms", 1.0 / 0.95, row, 6},   /* 0.95 of the bandwidth */
+    {"cuda.copyout_1g", "ms", 1.0 / 0.95, row, 7},
     {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
     {"cuda_fact.streams", "", BENCH_NONE, fact_streams},
     {0}};

@@ -37,13 +37,25 @@ typedef enum fact_kind {
 } fact_kind;
 
 static void write_word(cuda *c, raw_stream stream) {
-    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, ++c->hold_value, 0));
+    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, ++c->word, 0));
+}
+
+static void spin_until_written(const cuda *c) {
+    uint64_t end = bench_now() + 10000000000u;
+    while (__atomic_load_n(c->words.host + WORD_OUT, __ATOMIC_ACQUIRE) < c->word) {
+        if (bench_now() > end) {
+            bench_die("a word of pinned memory stays below %llu", (unsigned long long)c->word);
+        }
+        if (bench_smoke()) {
+            sched_yield();                /* the mock's device needs the processor, too */
+        }
+    }
 }
 
 static void one_hop(cuda *c, fact_kind kind, uint32_t i) {
     raw_stream stream = c->streams[i % 2];
     if (kind == HOP_VALUE) {
-        RAW(&c->raw, StreamWaitValue64(stream, c->words.address + WORD_OUT * 8, c->hold_value, 0));
+        RAW(&c->raw, StreamWaitValue64(stream, c->words.address + WORD_OUT * 8, c->word, 0));
     } else if (i != 0) {
         RAW(&c->raw, StreamWaitEvent(stream, c->events[i - 1], 0));
     }
@@ -67,7 +79,7 @@ static void one_trip(cuda *c, fact_kind kind) {
         RAW(&c->raw, EventSynchronize(c->spin));
     } else if (kind == TRIP_WORD) {
         write_word(c, c->streams[0]);
-        spin_until(c->words.host + WORD_OUT, c->hold_value);
+        spin_until_written(c);
     }
 }
 
@@ -114,7 +126,10 @@ static void fact_hops(bench_result *result) {
 
 /* Blocks a stream, with its own words; 0: the driver takes it. */
 static int block_spinning(cuda *c, raw_stream stream, uint32_t i) {
-    return raw_hold(c, stream, hold_args(c->words.address + i * WORDS * 8, c->words.address, 1));
+    raw_pointer began = c->words.address + i * WORDS * 8, go = c->words.address + WORD_GO * 8;
+    uint64_t limit_ns = bench_smoke() ? 50000000u : 2000000000u;
+    void *params[3] = {&began, &go, &limit_ns};
+    return raw_launch(&c->raw, c->raw.hold, stream, params);
 }
 
 static int block_waiting(cuda *c, raw_stream stream, uint32_t i) {

@@ -24,7 +24,7 @@ typedef struct CUgraphExec_st *raw_exec;
 typedef unsigned long long raw_pointer;
 
 enum { RAW_MEMOPS_64 = 122 };
-enum { RAW_SPIN_EVENT = 2, RAW_BLOCKING_EVENT = 3 }; /* neither takes times */
+enum { RAW_SPIN_EVENT = 2 };              /* takes no times */
 
 /* CUDA_KERNEL_NODE_PARAMS of 12.0; that of 11.4 is its beginning. */
 typedef struct raw_kernel_node {
@@ -123,7 +123,7 @@ static void raw_check(int result, const char *what) {
 typedef void (*raw_mock_fn)(const void *args, const void *block);
 
 typedef struct raw_tiny_args { uint64_t counter; uint32_t step, pad; } raw_tiny_args;
-typedef struct raw_hold_args { uint64_t began, go, seen, value, limit_ns; } raw_hold_args;
+typedef struct raw_hold_args { uint64_t began, go, limit_ns; } raw_hold_args;
 
 #define RAW_MOCK(name) static void name(const void *args, const void *block)
 
@@ -139,12 +139,11 @@ RAW_MOCK(raw_mock_hold) {
     (void)block;
     memcpy(&a, args, sizeof a);
     uint64_t end = bench_now() + a.limit_ns;
-    __atomic_store_n((uint64_t *)(uintptr_t)a.began, a.value, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n((uint64_t *)(uintptr_t)a.go, __ATOMIC_ACQUIRE) < a.value &&
+    __atomic_store_n((uint64_t *)(uintptr_t)a.began, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n((uint64_t *)(uintptr_t)a.go, __ATOMIC_ACQUIRE) == 0 &&
            bench_now() < end) {
         bench_sleep_ms(0);
     }
-    __atomic_store_n((uint64_t *)(uintptr_t)a.seen, a.value, __ATOMIC_RELEASE);
 }
 
 /* Object pointer to function pointer, which ISO C has no cast for. */
