@@ -364,20 +364,13 @@ typedef enum hcq_result {
     HCQI_RESULT_MAX = 0x7fffffff
 } hcq_result;
 
-/* Gives the English text of a result; never NULL.
-
-   Lifetime: static text.
-*/
+/* A result's English text and its identifier, "HCQ_ERROR_LIMIT" say: static,
+   never NULL. */
 HCQ_API const char *hcq_result_text(hcq_result result);
-
-/* Gives the identifier of a result, "HCQ_ERROR_LIMIT" say; never NULL.
-
-   Lifetime: static text.
-*/
 HCQ_API const char *hcq_result_name(hcq_result result);
 
-/* Gives the version the implementation was compiled from: major << 16 |
-   minor << 8 | patch. Compare with HCQ_VERSION_* of the header. */
+/* The version the implementation was compiled from: major << 16 | minor << 8 |
+   patch. Compare with HCQ_VERSION_* of the header. */
 HCQ_API uint32_t hcq_version(void);
 
 /* ========================================================================== */
@@ -386,12 +379,12 @@ HCQ_API uint32_t hcq_version(void);
 #define HCQ_KEEP UINT64_MAX            /* "leave as it was" in hcq_queue_update_* */
 #define HCQ_FOREVER UINT64_MAX         /* a timeout that never ends */
 #define HCQ_NEVER UINT64_MAX           /* "never" or "none" in descriptions */
-/* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock
-   (CLOCK_MONOTONIC or the system's like); one in the past polls. */
-#define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
 #define HCQ_ANY_LANE UINT64_MAX        /* affinity: whichever has least to do */
 #define HCQ_MAX_ARGS 64                /* arguments of one program */
 #define HCQ_MAX_VALUES 256             /* numbers of what submissions bring */
+/* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock
+   (CLOCK_MONOTONIC or the system's like); one in the past polls. */
+#define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
 
 typedef struct hcq_device hcq_device;
 typedef struct hcq_queue hcq_queue;
@@ -403,19 +396,16 @@ struct hcq_vulkan_desc;
 struct hcq_cuda_desc;
 struct hcq_device_test;
 
-/* Numbers of blocks or threads. A grid with a 0 in it runs nothing; a block of
-   {0, 0, 0} is {1, 1, 1}. */
+/* Numbers of blocks (a grid) or of threads (a block). */
 typedef struct hcq_dims { uint32_t x, y, z; } hcq_dims;
 
-/* A signal's handle: plain data. A stale one is answered with
-   HCQ_ERROR_CLOSED, never with a crash. Zero is no signal. */
+/* Handles of a signal and of a pending hcq_notify. Plain data: a stale one answers
+   HCQ_ERROR_CLOSED, never with a crash; zero is none. */
 typedef struct hcq_signal { uint64_t id; } hcq_signal;
-
-/* What one waits for: `signal` at `value` or above. Plain data. */
-typedef struct hcq_point { hcq_signal signal; uint64_t value; } hcq_point;
-
-/* A pending hcq_notify, a handle like hcq_signal. */
 typedef struct hcq_notification { uint64_t id; } hcq_notification;
+
+/* What one waits for: `signal` at `value` or above; may outlive the signal. */
+typedef struct hcq_point { hcq_signal signal; uint64_t value; } hcq_point;
 
 /* A range of device memory. Plain data; views are made by hcq_view. */
 typedef struct hcq_buffer {
@@ -429,8 +419,7 @@ typedef struct hcq_buffer {
 /* What a CPU kernel is told about its place; called once per block. */
 typedef struct hcq_block {
     hcq_dims id;                       /* this block, each part below `grid` */
-    hcq_dims grid;                     /* blocks */
-    hcq_dims block;                    /* threads in one block */
+    hcq_dims grid, block;              /* blocks; threads in one block */
     void *user;                        /* hcq_program_desc.user */
 } hcq_block;
 
@@ -452,24 +441,11 @@ typedef void (*hcq_log_fn)(void *user, hcq_result result, const char *text);
 typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
 
-/* Makes an hcq_dims. */
 HCQI_INLINE hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
-    hcq_dims dims;
-    dims.x = x;
-    dims.y = y;
-    dims.z = z;
-    return dims;
+    hcq_dims dims; dims.x = x; dims.y = y; dims.z = z; return dims;
 }
-
-/* Makes a point of `signal` at `value`.
-
-   Lifetime: plain data, may outlive the signal.
-*/
 HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
-    hcq_point point;
-    point.signal = signal;
-    point.value = value;
-    return point;
+    hcq_point point; point.signal = signal; point.value = value; return point;
 }
 
 /* ========================================================================== */
@@ -477,10 +453,9 @@ HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 /* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 /* Where the library's own memory comes from. `align` is a power of two, up to
-   64 KiB. The functions may be called from any thread and with the library's
-   lock held: they must not call hcq. They must stay valid after hcq_close while
-   recordings of other devices name something of this one, or failures there have
-   the text of one here. */
+   64 KiB. Called from any thread and with the library's lock held: these must not
+   call hcq. They must stay valid after hcq_close while recordings of other devices
+   name something of this one, or failures there have the text of one here. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
@@ -488,33 +463,25 @@ typedef struct hcq_memory_hooks {
 } hcq_memory_hooks;
 
 enum {
-    HCQ_DEVICE_COVERAGE = 1            /* count how often each program ran, and no more: not
-                                          what of it did */
+    HCQ_DEVICE_COVERAGE = 1            /* count each program's runs, not what of it ran */
 };
 
 /* How to open a device. All zero gives the defaults, in brackets. */
 typedef struct hcq_device_desc {
     const char *label;                 /* for logs and dumps [the device's name] */
     hcq_memory_hooks memory;           /* [malloc, free] */
-    hcq_log_fn log_fn;                 /* one line per call, no newline
-                                          [errors to stderr; NDEBUG: none] */
+    hcq_log_fn log_fn;                 /* a line per call, no newline [errors to stderr] */
     void *log_user;
     uint64_t timeout_ns;               /* of calls that name none [30 s] */
-    uint64_t explain_ns;               /* a longer wait logs why, once [5 s];
-                                          HCQ_NEVER: never */
+    uint64_t explain_ns;               /* a longer wait logs why, once [5 s]; HCQ_NEVER: not */
     uint64_t spin_ns;                  /* spin before sleeping [50 us]; HCQ_NEVER: not */
-    uint32_t compute_lanes;            /* wanted [backend: 1] */
-    uint32_t copy_lanes;               /* wanted [backend: 1] */
+    uint32_t compute_lanes, copy_lanes; /* wanted [backend: 1] */
     uint32_t slots;                    /* versions of a bound queue [2] */
-    uint32_t inflight;                 /* handed-over submissions per lane before
-                                          submit waits for the oldest [4096] */
+    uint32_t inflight;                 /* handed over per lane; then submit waits [4096] */
     uint32_t parked;                   /* pool for held submissions [4096] */
     uint32_t parked_limit;             /* more are refused: HCQ_ERROR_LIMIT [4194304] */
-    uint32_t failure_ranges;           /* failed submissions told apart, in runs of numbers;
-                                          a point older than those that had to be forgotten
-                                          answers HCQ_ERROR_LIMIT [65536] */
-    uint64_t cache_bytes;              /* free memory kept for reuse [256 MiB];
-                                          HCQ_NEVER: none */
+    uint32_t failure_ranges;           /* runs of failed submissions kept apart [65536] */
+    uint64_t cache_bytes;              /* freed, kept for reuse [256 MiB]; HCQ_NEVER: none */
     uint64_t staging_bytes;            /* of one piece; small copies share it [2 MiB] */
     uint32_t staging_count;            /* pieces, allocated when needed [32] */
     uint32_t flags;                    /* HCQ_DEVICE_* */
@@ -561,8 +528,7 @@ typedef enum hcq_query {
     HCQ_QUERY_WORKERS,                 /* threads that share a grid, CPU */
     HCQ_QUERY_MAX_BLOCK,               /* threads of one block; a program may take fewer */
     HCQ_QUERY_MAX_BLOCK_X, HCQ_QUERY_MAX_BLOCK_Y, HCQ_QUERY_MAX_BLOCK_Z, /* threads */
-    HCQ_QUERY_MAX_GRID_X, HCQ_QUERY_MAX_GRID_Y, HCQ_QUERY_MAX_GRID_Z, /* blocks; a shader may
-                                          take more: hcq_vulkan.h */
+    HCQ_QUERY_MAX_GRID_X, HCQ_QUERY_MAX_GRID_Y, HCQ_QUERY_MAX_GRID_Z, /* blocks */
     HCQ_QUERY_SHARED_BYTES,            /* of shared memory for one block */
     HCQ_QUERY_SUBGROUP,                /* threads that go in step: a warp; 1 on the CPU */
     HCQ_QUERY_ADDRESS_ALIGN,           /* of a view that any kernel may get, bytes */
@@ -587,82 +553,47 @@ typedef struct hcq_clock {
     uint64_t error_ns;                 /* host_ns is right within +- this */
 } hcq_clock;
 
-/* Opens a device: "CPU", "CPU:1", "BACKEND:which", `which` as in
-   hcq_driver_open. Short for making a driver and opening from it.
-
-   Several may be open, the same ordinal more than once, too.
-
-   Lifetime: until hcq_close; keeps its driver alive. `desc` is copied but for what
-     its pointers name: the backend's part is read during the call, the log user stays
-     yours.
-   Errors: HCQ_ERROR_NO_DEVICE, HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE.
-*/
+/* Makes a driver and opens a device of it: "CPU", "CPU:1", "BACKEND:which", with
+   `which` as in hcq_driver_open. Several may be open, of the same ordinal, too.
+   `desc` is copied but for what its pointers name: the backend's part is read
+   during the call, the log user stays yours.
+   Errors: HCQ_ERROR_NO_DEVICE, HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE. */
 HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device);
 
-/* Closes a device: finishes what was handed over, cancels what is held, and
-   frees every object made from it. NULL is allowed and does nothing. The
-   caller's reference goes with it; calls of those who hold others answer
-   HCQ_ERROR_CLOSED.
-
-   Threads: any, once.
+/* Closes a device, once: finishes what was handed over, cancels what is held, and
+   frees every object made from it; NULL: nothing. The caller's reference goes with it.
    Blocks: up to the device's timeout.
    Errors: HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread closes
-     it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: handed-over work did not end in time, the
-     device stays open and takes no more work.
-*/
+     it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: work did not end in time, the device stays
+     open and takes no more. */
 HCQ_API hcq_result hcq_close(hcq_device *device);
 
-/* Adds a reference (hcq_open gives the first) and gives one back; the last
-   one closes the device like hcq_close. A reference keeps the handle good: it
-   may be used, also after somebody closed the device, until it is given back.
-
-   Blocks: release as hcq_close, if it is the last. Errors: as hcq_close.
-*/
+/* Adds a reference (hcq_open gives the first) and gives one back; the last one
+   closes the device like hcq_close. A reference keeps the handle good until then:
+   after somebody else's hcq_close calls answer HCQ_ERROR_CLOSED. */
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
-/* Describes a device. */
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
 
-/* Reads a number; what is not known on this device (HCQ_ERROR_UNSUPPORTED) leaves
-   `value` untouched.
-
-   Errors: HCQ_ERROR_UNSUPPORTED.
-*/
+/* HCQ_ERROR_UNSUPPORTED: not known on this device, `value` is as it was. */
 HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
 
-/* Gives the device's timeline: the finished prefix of its submissions.
-
-   A recording cannot raise it and the host cannot set it. A zero handle: the
-   device is closed.
-
-   Lifetime: until the device is closed.
-*/
+/* The device's timeline, which no recording and no host raises, and the number that
+   the next submission will get: waiting for one less means everything submitted so
+   far. A zero handle, and 0: the device is closed. */
 HCQ_API hcq_signal hcq_device_timeline(hcq_device *device);
-
-/* Gives the number the next submission will get; waiting for one less on
-   hcq_device_timeline means everything submitted so far. 0: it is closed. */
 HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
 
-/* Waits until everything submitted before the call is done.
-
-   Failed submissions count as done. Later work of other threads is not
-   waited for.
-
-   Blocks: up to `timeout_ns`, 0 polls. Errors: HCQ_TIMEOUT, HCQ_ERROR_LOST.
-*/
+/* Waits until everything submitted before the call is done, failed or not.
+   Blocks: up to `timeout_ns`, 0 polls. Errors: HCQ_TIMEOUT, HCQ_ERROR_LOST. */
 HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns);
 
-/* Reads device and host clock together.
-
-   The pair with the tightest bracket of a few tries; error_ns is half of it.
-
-   Blocks: for a few short submissions at most. Errors: HCQ_TIMEOUT.
-*/
+/* Reads both clocks: of a few tries the pair that is tightest together.
+   Blocks: for a few short submissions at most. Errors: HCQ_TIMEOUT. */
 HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
-/* Converts device nanoseconds to host nanoseconds with a reading of
-   hcq_device_clock; the reading's error bound holds for the result. */
+/* Device time as host time, by a reading; its error bound holds for the result. */
 HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
     return clock->host_ns + (device_ns - clock->device_ns);
 }
@@ -670,10 +601,9 @@ HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_n
 /* Takes the device's first error: copies it and makes room for the next. */
 HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
 
-/* Writes what the device is doing as text: lanes, what is held and what it
-   waits for, memory. Always ends `text` with a zero when size > 0.
-
-   Returns the length that the whole text has, so that (NULL, 0) asks for it. */
+/* Writes what the device is doing as text: lanes, what is held and what it waits
+   for, memory. Like all calls that write text it returns the whole text's length,
+   so that (NULL, 0) asks for it, and ends what it writes with a zero. */
 HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
 
 /* Loggers to give as log_fn: a line on stderr, and nothing. The default is the
@@ -689,81 +619,51 @@ enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
     HCQ_ZEROED = 4,                    /* every byte 0 before any later work sees it */
-    HCQ_HOST_WRITES = 8                /* as HCQ_HOST_VISIBLE, but the host only writes: on the
-                                          device, if it has such; to read may be very slow */
+    HCQ_HOST_WRITES = 8                /* host visible, but only to be written: on the device,
+                                          if it has such; reading may be very slow */
 };
 
-/* Allocates device memory, at least 64-byte aligned; contents are undefined
-   unless HCQ_ZEROED.
-
-   From the cache where a freed block of this size and these flags is done.
-   When memory runs out the cache is emptied and the call retried once.
-
-   Lifetime: until hcq_free or hcq_close.
-   Errors: HCQ_ERROR_INVALID (size 0, unknown flags).
-*/
+/* Allocates device memory, at least 64-byte aligned; contents are undefined unless
+   HCQ_ZEROED. From the cache where a freed block of this size and these flags is
+   done; when memory runs out the cache is emptied and the call retried once. */
 HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                              hcq_buffer *buffer);
 
-/* Makes a buffer of host memory that stays yours.
-
-   Lifetime: until hcq_free; keep `ptr` until work that names it is done.
-   Errors: HCQ_ERROR_UNSUPPORTED.
-*/
+/* Makes a buffer of host memory that stays yours; keep `ptr` until work that names
+   it is done. Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
                               hcq_buffer *buffer);
 
 /* Gives the buffer of `device` that an address lies in, from there to its end.
-
-   Lifetime: the buffer's.
-   Errors: HCQ_ERROR_INVALID (no living buffer of this device is there).
-*/
+   Errors: HCQ_ERROR_INVALID (no living buffer of this device is there). */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
 
-/* Gives memory back without waiting; pending work that names it is safe.
-
-   `buffer` must be the whole of an allocation, not a view.
-
-   Errors: HCQ_ERROR_CLOSED (freed before).
-*/
+/* Gives the whole of an allocation back, not a view, without waiting; pending work
+   that names it is safe. Errors: HCQ_ERROR_CLOSED (freed before). */
 HCQ_API hcq_result hcq_free(hcq_buffer buffer);
 
-/* Gives memory in the cache back to the system until at most `keep_bytes`
-   are left; blocks whose last work is not done stay. */
+/* Gives memory in the cache back to the system until at most `keep_bytes` are
+   left; blocks whose last work is not done stay. */
 HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
 
-/* Allocates as a step in the order of work: `point` is reached once all waits
-   are and the memory is nobody else's any more; work that uses the buffer
-   waits for it. The buffer itself may be recorded at once.
-
-   Unlike hcq_alloc it may hand out a block whose last work still runs. A
-   submission of its own, HCQ_UNORDERED, which eager calls run after, too; if a
-   wait fails so does `point`, and the buffer is still to be freed.
-
-   Errors: as hcq_alloc and hcq_submit.
-*/
+/* Allocates as a step in the order of work: `point` is reached once all waits are
+   and the memory is nobody else's any more; work that uses the buffer waits for it.
+   The buffer may be recorded at once. Unlike hcq_alloc it may hand out a block whose
+   last work still runs. If a wait fails so does `point`, and the buffer is still to
+   be freed. Errors: as hcq_alloc and hcq_submit. */
 HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                    uint32_t wait_count, uint64_t size, uint32_t flags,
                                    hcq_buffer *buffer, hcq_point *point);
 
-/* Frees a buffer once all points are reached, or can no longer be. New work may
-   name it until only running work is left before them; freeing it twice is
-   refused.
-
-   A submission of its own on the buffer's device, HCQ_UNORDERED; its point
-   (NULL allowed) is reached when they are, or cannot be. hcq_alloc_after may take
-   the memory over before that, and is then ordered behind it.
-
-   Errors: as hcq_free and hcq_submit.
-*/
+/* Frees a buffer once all waits are reached, or cannot be any more, and so is
+   `point` (NULL allowed). New work may name it until only running work is left
+   before them. hcq_alloc_after may take the memory over earlier, ordered behind it.
+   Errors: as hcq_free and hcq_submit. */
 HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
                                   uint32_t wait_count, hcq_point *point);
 
-/* Makes a view: `size` bytes of `buffer` from `offset`; size 0 = the rest.
-   Outside of the buffer: a zero buffer, which every call refuses.
-
-   Lifetime: the buffer's.
-*/
+/* A view: `size` bytes of `buffer` from `offset`; size 0 = the rest. Outside of the
+   buffer: a zero buffer, which every call refuses. */
 HCQI_INLINE hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
     uint64_t left = offset < buffer.size ? buffer.size - offset : 0;
@@ -774,29 +674,15 @@ HCQI_INLINE hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t siz
     return buffer;
 }
 
-/* Copies host memory into a buffer, after everything submitted earlier on its
-   device. Later submissions see it (HCQ_UNORDERED ones after waiting for the
-   timeline).
-
-   Returns when `src` may be reused. Where earlier work is held back, waiting for
-   what nobody has submitted yet, that is at once: the bytes are kept in staging
-   memory (.staging_bytes * .staging_count), whatever memory `dst` is.
-
-   Blocks: for work already handed over; see Errors.
-   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT (with a dump in the log),
-     HCQ_ERROR_WOULD_BLOCK, HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_LIMIT (beside held
-     work: no room; nothing was copied).
-*/
+/* Copies host memory into a buffer, and a buffer into host memory.
+   copyin returns when `src` may be reused. Beside held work that is at once: the
+   bytes are kept in staging memory (.staging_bytes * .staging_count), whatever memory
+   `dst` is. Later submissions see them (HCQ_UNORDERED ones after waiting for the
+   timeline). copyout returns when `dst` is complete.
+   Blocks: up to the device's timeout; copyin for work already handed over only.
+   Errors: HCQ_TIMEOUT (with a dump in the log), HCQ_ERROR_LIMIT (copyin beside held
+     work: no room; nothing was copied). */
 HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
-
-/* Copies a buffer into host memory, after everything submitted earlier on its
-   device; returns when `dst` is complete.
-
-   A thread that is itself to release earlier work (set a signal that it waits
-   for, submit what raises it) must do so first: this call waits for that work.
-
-   Blocks: up to the device's timeout. Errors: as hcq_copyin.
-*/
 HCQ_API hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size);
 
 /* One end of a transfer: host memory, or a buffer of whatever memory. */
@@ -806,34 +692,20 @@ typedef struct hcq_transfer_end {
     uint64_t size;                     /* bytes */
 } hcq_transfer_end;
 
-/* Makes an end of a transfer; a range of it by pointer and size, or hcq_view.
-
-   Lifetime: until the transfer returned. Only read from as src.
-*/
+/* Make ends: of hcq_view for a part of a buffer. A source is only read from. */
 HCQI_INLINE hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
-    hcq_transfer_end end;
-    end.host = NULL;
-    end.buffer = buffer;
-    end.size = buffer.size;
-    return end;
+    hcq_transfer_end end; end.host = NULL; end.buffer = buffer; end.size = buffer.size; return end;
 }
 HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
-    hcq_buffer none = { 0, 0, NULL, NULL, 0 };
-    hcq_transfer_end end = hcq_transfer_device(none);
-    end.host = (void *)(uintptr_t)ptr;
-    end.size = size;
-    return end;
+    hcq_transfer_end end = { NULL, { 0, 0, NULL, NULL, 0 }, 0 };
+    end.host = (void *)(uintptr_t)ptr; end.size = size; return end;
 }
 
-/* Copies `size` bytes between host and buffers of any devices, after
-   everything submitted earlier on them, and returns when it is done.
-
-   HCQ_UNORDERED: does not wait for earlier work. After HCQ_TIMEOUT any part
-   of dst may have been, and may still be, written; host memory is not touched
-   any more.
-
-   Blocks: up to `timeout_ns`. Errors: as hcq_copyin.
-*/
+/* Copies `size` bytes between host and buffers of any devices, after everything
+   submitted earlier on them (HCQ_UNORDERED: not), and returns when it is done. After
+   HCQ_TIMEOUT any part of dst may have been, and may still be, written; host memory
+   is not touched any more.
+   Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
 
@@ -853,14 +725,10 @@ typedef struct hcq_transfer_command {
     uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
 } hcq_transfer_command;
 
-/* Submits many transfers as one submission on a copy lane of `device`: they
-   run in order after all waits. `point` (NULL allowed) is reached after the
-   last.
-
-   Blocks: as hcq_submit.
-   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN (a fill of what
-     `device` does not see), HCQ_ERROR_OUT_OF_MEMORY; as hcq_submit.
-*/
+/* Submits many transfers as one submission on a copy lane of `device`: they run in
+   order after all waits. `point` (NULL allowed) is reached after the last.
+   Blocks, Errors: as hcq_submit; HCQ_ERROR_FOREIGN: a fill of what `device` does not
+     see. */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                        uint32_t wait_count,
                                        const hcq_transfer_command *commands, uint32_t count,
@@ -872,109 +740,73 @@ HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wait
 
 typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 
-/* Makes a signal with a first value, at most INT64_MAX.
-
-   Lifetime: until hcq_signal_destroy or until `device` is closed. Any device may wait
-     for it and raise it.
-   Errors: HCQ_ERROR_LIMIT.
-*/
+/* Makes a signal with a first value, at most INT64_MAX, that lives as long as
+   `device`. Any device may wait for it and raise it. Errors: HCQ_ERROR_LIMIT. */
 HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal);
 
-/* Destroys a signal. Pending submissions that raise it still count; waits
-   that nobody will raise any more end with HCQ_ERROR_CANCELLED, and so does
-   every host wait in progress.
-
-   Errors: HCQ_ERROR_INVALID (a timeline).
-*/
+/* Destroys a signal, whatever references there are. Pending submissions that raise it
+   still count; waits that nobody will raise any more end with HCQ_ERROR_CANCELLED,
+   and so does every host wait in progress. Errors: HCQ_ERROR_INVALID (a timeline). */
 HCQ_API hcq_result hcq_signal_destroy(hcq_signal signal);
 
-/* Adds a reference (hcq_signal_create gives the first) and gives one back;
-   the last one destroys the signal.
-
-   Errors: as hcq_signal_destroy.
-*/
+/* Adds a reference (hcq_signal_create gives the first) and gives one back; the last
+   one destroys the signal. */
 HCQ_API hcq_result hcq_signal_retain(hcq_signal signal);
 HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 
 /* Names the signal in logs, dumps and explanations; 31 characters are kept. */
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
 
-/* Reads the value; never less than an earlier read.
-
-   Errors: HCQ_ERROR_CLOSED; the failure, if the signal failed: `value` is written in
-     that case, too.
-*/
+/* Reads the value, never less than before; of a failed signal, too, with the failure
+   as result. */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
 
 /* Raises the value from the host and releases whatever waits for it.
-
-   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline): nothing changes;
-     HCQ_ERROR_CLOSED; the failure, if the signal failed.
-*/
+   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline): nothing changes; the
+     failure, if the signal failed. */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
-/* Fails a signal: waits for values that it has not reached end with `result`,
-   also where submitted work would have raised them. The first failure stays.
-
-   `text` (NULL: none; 95 characters are kept, if there is memory for them) says why:
-   to hcq_explain, of the signals and submissions that fail by this one, too, and in a
-   line of the log for each such submission. */
+/* Fails a signal: waits for values that it has not reached end with `result`, also
+   where submitted work would have raised them. `text` (NULL allowed; 95 characters
+   are kept, if there is memory for them) says why: to hcq_explain, of the signals and
+   submissions that fail by this one, too, and in the log for each of the latter. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
 
-/* Sets any value and forgets failure and timestamp, while nothing is pending.
-
-   Errors: HCQ_ERROR_BUSY.
-*/
+/* Sets any value and forgets failure and timestamp; HCQ_ERROR_BUSY while something
+   is pending. */
 HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
 
 /* Reads the last finished hcq_queue_timestamp of this signal, in device
    nanoseconds; 0 if there was none. */
 HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 
-/* Waits on the host for all or any of `count` points; count 0 is HCQ_OK.
-
-   A wait that lasts longer than hcq_device_desc.explain_ns says why in the log; a
-   time-out that the caller chose says nothing else. The library's own, of calls
-   without one, comes with a dump of the device.
-
-   The points may be of different devices and backends. Reached counts more
-   than failed. With several failures the answer is the lowest code, so the
-   order of the list never matters. A timeout changes nothing and may be waited
-   out again.
-
+/* Waits on the host for all or any of `count` points, of whatever devices; count 0 is
+   HCQ_OK. Reached counts more than failed; with several failures the answer is the
+   lowest code, so the order of the list never matters. A timeout changes nothing.
    Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
    Errors: HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX), the failure of
-     a signal or submission.
-*/
+     a signal or submission. */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
 
-/* Says as text why points are not reached: who was going to raise each, on
-   which lane, behind what, and so on to the first cause; a cycle is named, so
-   is a wait that no submitted work will satisfy (a host set may still come),
-   and what is final: failed, cancelled, closed. Returns the length of the
-   whole text; always ends it with a zero when size > 0. */
+/* Says as text why points are not reached: who was going to raise each, on which
+   lane, behind what, and so on to the first cause; a cycle is named, so is a wait
+   that no submitted work will satisfy (a host set may still come), and what is
+   final: failed, cancelled, closed. */
 HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size);
 
-/* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its
-   failure), at once if that is so now. `notification` may be NULL.
-
-   Runs without library locks on the thread that found out: one that sets a
+/* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its failure),
+   at once if that is so now: a callback, on the thread that found out, one that sets a
    signal or collects finished work, an engine, a service thread, the caller.
-   It may call what a host command may. hcq_close waits for none that runs.
-
-   Errors: HCQ_ERROR_LIMIT (1 million on a device).
-*/
+   hcq_close waits for none that runs. `notification` may be NULL.
+   Errors: HCQ_ERROR_LIMIT (1 million on a device). */
 HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                               hcq_notification *notification);
 
-/* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
-   event HANDLE on Windows, that turns readable (signalled) and stays so. After
-   a cancel it means nothing; -1 after an error.
-
-   Lifetime: yours to close; before or after, or after a cancel.
-   Errors: as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had).
-*/
+/* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an event
+   HANDLE on Windows, that turns readable (signalled) and stays so; -1 after an error.
+   Yours to close, whenever; after a cancel it means nothing.
+   Errors: as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had). */
 HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                      hcq_notification *notification);
 
