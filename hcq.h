@@ -364,8 +364,8 @@ typedef enum hcq_result {
     HCQI_RESULT_MAX = 0x7fffffff
 } hcq_result;
 
-/* A result's English text and its identifier, "HCQ_ERROR_LIMIT" say: static,
-   never NULL. */
+/* A result's text and identifier ("HCQ_ERROR_LIMIT", say): static, never
+   NULL. */
 HCQ_API const char *hcq_result_text(hcq_result result);
 HCQ_API const char *hcq_result_name(hcq_result result);
 
@@ -399,8 +399,8 @@ struct hcq_device_test;
 /* Numbers of blocks (a grid) or of threads (a block). */
 typedef struct hcq_dims { uint32_t x, y, z; } hcq_dims;
 
-/* Handles of a signal and of a pending hcq_notify. Plain data: a stale one answers
-   HCQ_ERROR_CLOSED, never with a crash; zero is none. */
+/* Handles of a signal and of a pending hcq_notify. Plain data: a stale one
+   answers HCQ_ERROR_CLOSED, never with a crash; zero is none. */
 typedef struct hcq_signal { uint64_t id; } hcq_signal;
 typedef struct hcq_notification { uint64_t id; } hcq_notification;
 
@@ -423,8 +423,8 @@ typedef struct hcq_block {
     void *user;                        /* hcq_program_desc.user */
 } hcq_block;
 
-/* The argument block as a struct, and a device address in it as a pointer, in
-   a CPU kernel. Both are plain casts that C++ wants spelled out. */
+/* The argument block as a struct, and a device address in it as a pointer, in a
+   CPU kernel. Both are plain casts that C++ wants spelled out. */
 #define HCQ_ARGS(type, args) ((const type *)(args))
 #define HCQ_PTR(type, address) ((type *)(uintptr_t)(address))
 
@@ -450,12 +450,12 @@ HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 
 /* ========================================================================== */
 /* ---- device --------------------------------------------------- >>device - */
-/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 /* Where the library's own memory comes from. `align` is a power of two, up to
-   64 KiB. Called from any thread and with the library's lock held: these must not
-   call hcq. They must stay valid after hcq_close while recordings of other devices
-   name something of this one, or failures there have the text of one here. */
+   64 KiB. Called from any thread and with the library's lock held: these must
+   not call hcq. They must stay valid after hcq_close while recordings of other
+   devices name something of this one, or failures there have text of one
+   here. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
@@ -514,7 +514,7 @@ typedef struct hcq_device_info {
     uint32_t features;                 /* HCQ_FEATURE_* */
 } hcq_device_info;
 
-/* Numbers that hcq_device_query answers; what does not change is in hcq_device_info. */
+/* What hcq_device_query answers; what does not change is in hcq_device_info. */
 typedef enum hcq_query {
     HCQ_QUERY_NONE,
     HCQ_QUERY_ALLOCATED_BYTES,         /* by living buffers */
@@ -553,24 +553,25 @@ typedef struct hcq_clock {
     uint64_t error_ns;                 /* host_ns is right within +- this */
 } hcq_clock;
 
-/* Makes a driver and opens a device of it: "CPU", "CPU:1", "BACKEND:which", with
-   `which` as in hcq_driver_open. Several may be open, of the same ordinal, too.
-   `desc` is copied but for what its pointers name: the backend's part is read
-   during the call, the log user stays yours.
-   Errors: HCQ_ERROR_NO_DEVICE, HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE. */
+/* Makes a driver and opens a device of it: "CPU", "CPU:1", "BACKEND:which",
+   with `which` as in hcq_driver_open. Several may be open, of the same ordinal,
+   too. Of what `desc` points to the backend's part is read during the call, the
+   log user stays yours.
+   Errors: HCQ_ERROR_NO_DEVICE, _LIMIT (64 open devices), _NATIVE. */
 HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device);
 
-/* Closes a device, once: finishes what was handed over, cancels what is held, and
-   frees every object made from it; NULL: nothing. The caller's reference goes with it.
+/* Closes a device, once: finishes what was handed over, cancels what is held,
+   and frees every object made from it; NULL: nothing. The caller's reference
+   goes with it.
    Blocks: up to the device's timeout.
-   Errors: HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread closes
-     it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: work did not end in time, the device stays
-     open and takes no more. */
+   Errors: HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread
+     closes it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: work did not end in time, the
+     device stays open and takes no more. */
 HCQ_API hcq_result hcq_close(hcq_device *device);
 
 /* Adds a reference (hcq_open gives the first) and gives one back; the last one
-   closes the device like hcq_close. A reference keeps the handle good until then:
-   after somebody else's hcq_close calls answer HCQ_ERROR_CLOSED. */
+   closes the device like hcq_close. A reference keeps the handle good until
+   then: after somebody else's hcq_close calls answer HCQ_ERROR_CLOSED. */
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
@@ -579,9 +580,9 @@ HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info
 /* HCQ_ERROR_UNSUPPORTED: not known on this device, `value` is as it was. */
 HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
 
-/* The device's timeline, which no recording and no host raises, and the number that
-   the next submission will get: waiting for one less means everything submitted so
-   far. A zero handle, and 0: the device is closed. */
+/* The device's timeline, which no recording and no host raises, and the number
+   that the next submission will get: waiting for one less means everything
+   submitted so far. A zero handle, and 0: the device is closed. */
 HCQ_API hcq_signal hcq_device_timeline(hcq_device *device);
 HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
 
@@ -593,7 +594,8 @@ HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_n
    Blocks: for a few short submissions at most. Errors: HCQ_TIMEOUT. */
 HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
-/* Device time as host time, by a reading; its error bound holds for the result. */
+/* Device time as host time, by a reading whose error bound then holds for
+   it. */
 HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
     return clock->host_ns + (device_ns - clock->device_ns);
 }
@@ -601,9 +603,9 @@ HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_n
 /* Takes the device's first error: copies it and makes room for the next. */
 HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
 
-/* Writes what the device is doing as text: lanes, what is held and what it waits
-   for, memory. Like all calls that write text it returns the whole text's length,
-   so that (NULL, 0) asks for it, and ends what it writes with a zero. */
+/* Writes what the device is doing as text: lanes, what is held and what it
+   waits for, memory. Like all calls that write text it returns the whole text's
+   length, so that (NULL, 0) asks for it, and ends with a zero if size > 0. */
 HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
 
 /* Loggers to give as log_fn: a line on stderr, and nothing. The default is the
@@ -613,7 +615,6 @@ HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
 /* ========================================================================== */
 /* ---- memory --------------------------------------------------- >>memory - */
-/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
@@ -623,14 +624,14 @@ enum {
                                           if it has such; reading may be very slow */
 };
 
-/* Allocates device memory, at least 64-byte aligned; contents are undefined unless
-   HCQ_ZEROED. From the cache where a freed block of this size and these flags is
-   done; when memory runs out the cache is emptied and the call retried once. */
+/* Allocates device memory, at least 64-byte aligned; contents are undefined
+   unless HCQ_ZEROED. From the cache where a freed block of this size and these
+   flags is done; when memory runs out the cache is emptied and tried again. */
 HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                              hcq_buffer *buffer);
 
-/* Makes a buffer of host memory that stays yours; keep `ptr` until work that names
-   it is done. Errors: HCQ_ERROR_UNSUPPORTED. */
+/* Makes a buffer of host memory that stays yours; keep `ptr` until work that
+   names it is done. Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
                               hcq_buffer *buffer);
 
@@ -638,32 +639,32 @@ HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
    Errors: HCQ_ERROR_INVALID (no living buffer of this device is there). */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
 
-/* Gives the whole of an allocation back, not a view, without waiting; pending work
-   that names it is safe. Errors: HCQ_ERROR_CLOSED (freed before). */
+/* Gives the whole of an allocation back, not a view, without waiting; pending
+   work that names it is safe. Errors: HCQ_ERROR_CLOSED (freed before). */
 HCQ_API hcq_result hcq_free(hcq_buffer buffer);
 
 /* Gives memory in the cache back to the system until at most `keep_bytes` are
    left; blocks whose last work is not done stay. */
 HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
 
-/* Allocates as a step in the order of work: `point` is reached once all waits are
-   and the memory is nobody else's any more; work that uses the buffer waits for it.
-   The buffer may be recorded at once. Unlike hcq_alloc it may hand out a block whose
-   last work still runs. If a wait fails so does `point`, and the buffer is still to
-   be freed. Errors: as hcq_alloc and hcq_submit. */
+/* Allocates as a step in the order of work: `point` is reached once all waits
+   are and the memory is nobody else's any more; work that uses the buffer waits
+   for it. The buffer may be recorded at once. Unlike hcq_alloc it may hand out
+   a block whose last work still runs. If a wait fails so does `point`, and the
+   buffer is still to be freed. Errors: as hcq_alloc and hcq_submit. */
 HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                    uint32_t wait_count, uint64_t size, uint32_t flags,
                                    hcq_buffer *buffer, hcq_point *point);
 
 /* Frees a buffer once all waits are reached, or cannot be any more, and so is
    `point` (NULL allowed). New work may name it until only running work is left
-   before them. hcq_alloc_after may take the memory over earlier, ordered behind it.
+   before them. hcq_alloc_after may take it over earlier, ordered behind.
    Errors: as hcq_free and hcq_submit. */
 HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
                                   uint32_t wait_count, hcq_point *point);
 
-/* A view: `size` bytes of `buffer` from `offset`; size 0 = the rest. Outside of the
-   buffer: a zero buffer, which every call refuses. */
+/* A view: `size` bytes of `buffer` from `offset`; size 0 = the rest. Outside of
+   the buffer: a zero buffer, which every call refuses. */
 HCQI_INLINE hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
     uint64_t left = offset < buffer.size ? buffer.size - offset : 0;
@@ -674,14 +675,14 @@ HCQI_INLINE hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t siz
     return buffer;
 }
 
-/* Copies host memory into a buffer, and a buffer into host memory.
-   copyin returns when `src` may be reused. Beside held work that is at once: the
-   bytes are kept in staging memory (.staging_bytes * .staging_count), whatever memory
-   `dst` is. Later submissions see them (HCQ_UNORDERED ones after waiting for the
-   timeline). copyout returns when `dst` is complete.
+/* Copies host memory into a buffer, and a buffer into host memory. copyin
+   returns when `src` may be reused. Beside held work that is at once: the bytes
+   are kept in staging memory (.staging_bytes * .staging_count), whatever memory
+   `dst` is. Later submissions see them (HCQ_UNORDERED ones after waiting for
+   the timeline). copyout returns when `dst` is complete.
    Blocks: up to the device's timeout; copyin for work already handed over only.
-   Errors: HCQ_TIMEOUT (with a dump in the log), HCQ_ERROR_LIMIT (copyin beside held
-     work: no room; nothing was copied). */
+   Errors: HCQ_TIMEOUT (with a dump in the log), HCQ_ERROR_LIMIT (copyin beside
+     held work: no room; nothing was copied). */
 HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
 HCQ_API hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size);
 
@@ -702,9 +703,9 @@ HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
 }
 
 /* Copies `size` bytes between host and buffers of any devices, after everything
-   submitted earlier on them (HCQ_UNORDERED: not), and returns when it is done. After
-   HCQ_TIMEOUT any part of dst may have been, and may still be, written; host memory
-   is not touched any more.
+   submitted earlier on them (HCQ_UNORDERED: not), and returns when it is done.
+   After HCQ_TIMEOUT any part of dst may have been, and may still be, written;
+   host memory is not touched any more.
    Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
@@ -725,10 +726,10 @@ typedef struct hcq_transfer_command {
     uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
 } hcq_transfer_command;
 
-/* Submits many transfers as one submission on a copy lane of `device`: they run in
-   order after all waits. `point` (NULL allowed) is reached after the last.
-   Blocks, Errors: as hcq_submit; HCQ_ERROR_FOREIGN: a fill of what `device` does not
-     see. */
+/* Submits many transfers as one submission on a copy lane of `device`: they run
+   in order after all waits. `point` (NULL allowed) is reached after the last.
+   Blocks, Errors: as hcq_submit (_FOREIGN: a fill of what `device` cannot
+     see). */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                        uint32_t wait_count,
                                        const hcq_transfer_command *commands, uint32_t count,
@@ -736,76 +737,78 @@ HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wait
 
 /* ========================================================================== */
 /* ---- signals ------------------------------------------------- >>signals - */
-/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 
-/* Makes a signal with a first value, at most INT64_MAX, that lives as long as
-   `device`. Any device may wait for it and raise it. Errors: HCQ_ERROR_LIMIT. */
+/* Makes a signal with a first value, at most INT64_MAX, that ends with
+   `device`. Any device may wait for it and raise it. Errors:
+   HCQ_ERROR_LIMIT. */
 HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal);
 
-/* Destroys a signal, whatever references there are. Pending submissions that raise it
-   still count; waits that nobody will raise any more end with HCQ_ERROR_CANCELLED,
-   and so does every host wait in progress. Errors: HCQ_ERROR_INVALID (a timeline). */
+/* Destroys a signal (no timeline), whatever references there are. Pending
+   submissions that raise it still count; waits that nobody will raise any more
+   end with HCQ_ERROR_CANCELLED, and so does every host wait in progress. */
 HCQ_API hcq_result hcq_signal_destroy(hcq_signal signal);
 
-/* Adds a reference (hcq_signal_create gives the first) and gives one back; the last
-   one destroys the signal. */
+/* Adds a reference (the first is there), gives one back: the last destroys
+   it. */
 HCQ_API hcq_result hcq_signal_retain(hcq_signal signal);
 HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 
 /* Names the signal in logs, dumps and explanations; 31 characters are kept. */
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
 
-/* Reads the value, never less than before; of a failed signal, too, with the failure
-   as result. */
+/* Reads the value, never less than before; a failed signal's with its
+   failure. */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
 
 /* Raises the value from the host and releases whatever waits for it.
-   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline): nothing changes; the
-     failure, if the signal failed. */
+   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline): nothing
+     changes; the failure, if the signal failed. */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
-/* Fails a signal: waits for values that it has not reached end with `result`, also
-   where submitted work would have raised them. `text` (NULL allowed; 95 characters
-   are kept, if there is memory for them) says why: to hcq_explain, of the signals and
-   submissions that fail by this one, too, and in the log for each of the latter. */
+/* Fails a signal: waits for values that it has not reached end with `result`,
+   also where submitted work would have raised them. `text` (NULL allowed; 95
+   characters are kept, if there is memory for them) says why: to hcq_explain,
+   of what fails by this signal, too, and in the log for each submission of
+   that. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
 
-/* Sets any value and forgets failure and timestamp; HCQ_ERROR_BUSY while something
-   is pending. */
+/* Sets any value, forgets failure and timestamp; pending: HCQ_ERROR_BUSY. */
 HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
 
-/* Reads the last finished hcq_queue_timestamp of this signal, in device
-   nanoseconds; 0 if there was none. */
+/* Reads the last finished hcq_queue_timestamp of this signal; 0: there is
+   none. */
 HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 
-/* Waits on the host for all or any of `count` points, of whatever devices; count 0 is
-   HCQ_OK. Reached counts more than failed; with several failures the answer is the
-   lowest code, so the order of the list never matters. A timeout changes nothing.
+/* Waits on the host for all or any of `count` points, of whatever devices;
+   count 0 is HCQ_OK. Reached counts more than failed; with several failures the
+   answer is the lowest code, so the order of the list never matters. A timeout
+   changes nothing.
    Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
-   Errors: HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX), the failure of
-     a signal or submission. */
+   Errors: HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX), the
+     failure of a signal or submission. */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
 
-/* Says as text why points are not reached: who was going to raise each, on which
-   lane, behind what, and so on to the first cause; a cycle is named, so is a wait
-   that no submitted work will satisfy (a host set may still come), and what is
-   final: failed, cancelled, closed. */
+/* Says as text why points are not reached: who was going to raise each, on
+   which lane, behind what, and so on to the first cause; a cycle is named, so
+   is a wait that no submitted work will satisfy (a host set may still come),
+   and what is final: failed, cancelled, closed. */
 HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size);
 
-/* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its failure),
-   at once if that is so now: a callback, on the thread that found out, one that sets a
-   signal or collects finished work, an engine, a service thread, the caller.
-   hcq_close waits for none that runs. `notification` may be NULL.
+/* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its
+   failure), at once if that is so now: a callback, on the thread that found
+   out, one that sets a signal or collects finished work, an engine, a service
+   thread, the caller. hcq_close waits for none that runs. `notification` may be
+   NULL.
    Errors: HCQ_ERROR_LIMIT (1 million on a device). */
 HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                               hcq_notification *notification);
 
-/* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an event
-   HANDLE on Windows, that turns readable (signalled) and stays so; -1 after an error.
-   Yours to close, whenever; after a cancel it means nothing.
+/* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
+   event HANDLE on Windows, that turns readable (signalled) and stays so; -1
+   after an error. Yours to close, whenever; after a cancel it means nothing.
    Errors: as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had). */
 HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                      hcq_notification *notification);
@@ -816,21 +819,18 @@ HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
 
 /* ========================================================================== */
 /* ---- programs ----------------------------------------------- >>programs - */
-/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 /* Kinds of argument. Buffers take 8 bytes (a device address). */
 enum {
     HCQ_ARG_NONE,                      /* ends the list */
-    HCQ_ARG_IN,                        /* buffer, read */
-    HCQ_ARG_OUT,                       /* buffer, written */
-    HCQ_ARG_INOUT,                     /* buffer, both */
-    HCQ_ARG_I32, HCQ_ARG_U32, HCQ_ARG_F32,
-    HCQ_ARG_I64, HCQ_ARG_U64, HCQ_ARG_F64,
+    HCQ_ARG_IN, HCQ_ARG_OUT, HCQ_ARG_INOUT, /* buffer: read, written, both */
+    HCQ_ARG_I32, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_I64, HCQ_ARG_U64, HCQ_ARG_F64,
     HCQI_ARG_STRUCT
 };
 
-/* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. Nobody looks for
-   addresses in it: what they name is to be kept, and told with hcq_queue_access. */
+/* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. Nobody
+   looks for addresses in it: keep what they name, tell with
+   hcq_queue_access. */
 #define HCQ_ARG_STRUCT(size, align)                                                \
     ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)(size) << 8 | (uint32_t)(align) << 24)
 
@@ -860,7 +860,7 @@ typedef struct hcq_program_desc {
     uint32_t flags;                    /* HCQ_PROGRAM_* */
 } hcq_program_desc;
 
-/* Layout of a program's argument block. */
+/* Layout of a program's argument block, and what became of the program. */
 typedef struct hcq_program_info {
     char label[32];
     uint32_t arg_count;
@@ -868,10 +868,8 @@ typedef struct hcq_program_info {
     uint32_t kernargs_align;
     uint32_t offsets[HCQ_MAX_ARGS];    /* of each argument in the block */
     uint32_t sizes[HCQ_MAX_ARGS];
-    uint64_t runs;                     /* finished execs on devices opened with
-                                          HCQ_DEVICE_COVERAGE */
-    char statistics[256];              /* "registers 32, ..." as the driver has it: of the block
-                                          that was made last; "" if it says nothing */
+    uint64_t runs;                     /* finished execs, counted by HCQ_DEVICE_COVERAGE */
+    char statistics[256];              /* of the block made last, in the driver's words, or "" */
 } hcq_program_info;
 
 /* Describes a program by its kernel for the CPU and its arguments, in the order
@@ -881,81 +879,54 @@ typedef struct hcq_program_info {
 #define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
 HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
-/* Makes a program.
-
-   Lifetime: until hcq_program_destroy; pending submissions keep it.
-   Errors: HCQ_ERROR_INVALID (unknown flags, say), HCQ_ERROR_NO_KERNEL (none for this
-     backend, library or symbol not found).
-*/
+/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (for this backend; no
+   library). */
 HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program);
 
-/* Destroys a program; NULL does nothing. Recordings and pending submissions
-   that name it keep what they need. */
+/* Destroys a program; NULL: nothing. What names it keeps what it needs. */
 HCQ_API void hcq_program_destroy(hcq_program *program);
 
-/* Describes a program's argument block, how often it ran, what was made of it. */
 HCQ_API hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info);
 
-/* Writes an argument block from buffers and values, each in the order of the
-   argument list. `values` are 8 bytes each, read as the argument's type: the
-   low 4 bytes for 32-bit types; a raw struct argument takes a pointer to it
-   as its value. `block` has at least kernargs_size bytes.
-
-   Errors: HCQ_ERROR_INVALID (too few, too many, too small).
-*/
+/* Writes an argument block, of at least kernargs_size bytes, from buffers and
+   values, each in the order of the argument list. Of the 8 bytes of a value the
+   low 4 are read for 32-bit types; a raw struct's is a pointer to it.
+   Errors: HCQ_ERROR_INVALID (too few, too many, too small). */
 HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
                                              const hcq_buffer *buffers, uint32_t buffer_count,
                                              const uint64_t *values, uint32_t value_count,
                                              void *block, size_t block_size);
 
-/* Runs a program once, after everything submitted earlier on its device.
-
-   Arguments, grid and block as in hcq_queue_exec. `seconds` NULL: returns at once,
-   beside held work and waiting threads, too; else waits, for held work, too, and
-   stores the time the kernel took.
-
+/* Runs a program once, after everything submitted earlier on its device, with
+   arguments, grid and block as in hcq_queue_exec. `seconds` NULL: returns at
+   once; else waits, for held work, too, and stores the time the kernel took.
    Blocks: with `seconds`, up to the device's timeout.
-   Errors: as hcq_queue_exec and hcq_wait.
-*/
+   Errors: as hcq_queue_exec and hcq_wait. */
 HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
                                     hcq_dims grid, hcq_dims block, double *seconds);
 
 /* The bits of a float or double as a value for hcq_program_fill_kernargs. */
 HCQI_INLINE uint64_t hcq_f32(float value) {
-    union { float value; uint32_t bits; } both;
-    both.value = value;
-    return both.bits;
+    union { float value; uint32_t bits; } both; both.value = value; return both.bits;
 }
 HCQI_INLINE uint64_t hcq_f64(double value) {
-    union { double value; uint64_t bits; } both;
-    both.value = value;
-    return both.bits;
+    union { double value; uint64_t bits; } both; both.value = value; return both.bits;
 }
 
 /* ========================================================================== */
 /* ---- queues --------------------------------------------------- >>queues - */
-/* Threads: one at a time per queue, where nothing else is said. Errors: the chapter's, too. */
 
 typedef enum hcq_queue_kind {
     HCQ_COMPUTE,                       /* every command */
     HCQ_COPY,                          /* no exec, no barrier */
-    HCQ_GRAPH                          /* hcq_graph_create's: commands of any devices, ordered
-                                          by what they read and write; no waits, no signals */
+    HCQ_GRAPH                          /* hcq_graph_create's: no waits, no signals */
 } hcq_queue_kind;
 
 typedef enum hcq_command_kind {
-    HCQ_COMMAND_WAIT = 1,
-    HCQ_COMMAND_WAIT_DEVICE,
-    HCQ_COMMAND_SIGNAL,
-    HCQ_COMMAND_TIMESTAMP,
-    HCQ_COMMAND_BARRIER,
-    HCQ_COMMAND_EXEC,
-    HCQ_COMMAND_COPY,
-    HCQ_COMMAND_FILL,
-    HCQ_COMMAND_WRITE,
-    HCQ_COMMAND_HOST,
-    HCQ_COMMAND_CUSTOM,
+    HCQ_COMMAND_WAIT = 1, HCQ_COMMAND_WAIT_DEVICE, HCQ_COMMAND_SIGNAL, HCQ_COMMAND_TIMESTAMP,
+    HCQ_COMMAND_BARRIER, HCQ_COMMAND_EXEC, HCQ_COMMAND_COPY, HCQ_COMMAND_FILL,
+    HCQ_COMMAND_WRITE, HCQ_COMMAND_HOST, HCQ_COMMAND_CUSTOM,
     HCQ_COMMAND_EMPTY,                 /* graph: allocates, does nothing */
     HCQ_COMMAND_SYNC                   /* in profiles: hcq_device_synchronize */
 } hcq_command_kind;
@@ -968,10 +939,9 @@ enum {
     HCQ_COPY_LISTS = 8                 /* HCQ_STEP, print, dot: copies in lists of their own */
 };
 
-/* Encodes a custom command. `native` is what the backend says, on Vulkan an
-   hcq_vulkan_encoder; on the CPU the engine calls it at run time, with NULL. It is
-   called without locks when its turn comes, by whoever hands its submission over;
-   an error fails that with HCQ_ERROR_HOST. */
+/* Encodes a custom command, by whoever hands its submission over; an error
+   fails that with HCQ_ERROR_HOST. `native` is what the backend says, on Vulkan
+   an hcq_vulkan_encoder, on the CPU NULL: the engine calls it at run time. */
 typedef hcq_result (*hcq_custom_fn)(void *native, const void *payload, void *user);
 
 /* A type of command of your own. The struct must outlive its recordings. */
@@ -1014,22 +984,17 @@ enum {
     HCQ_PART_ARG = 256                 /* exec: + offsetof the argument in its struct */
 };
 
-/* What a submission brings under one number: a number, or a buffer or view where
-   a buffer is variable and for inputs. With a zero `buffer` there, `number` is an
-   address in a living one. */
+/* What a submission brings under one number: a number, or a buffer or view
+   where a buffer is variable and for inputs. With a zero `buffer` there,
+   `number` is an address in a living one. */
 typedef struct hcq_value { uint64_t number; hcq_buffer buffer; } hcq_value;
 
 /* Make values; hcq_f32 and hcq_f64 give numbers. */
 HCQI_INLINE hcq_value hcq_number(uint64_t number) {
-    hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
-    value.number = number;
-    return value;
+    hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } }; value.number = number; return value;
 }
-
 HCQI_INLINE hcq_value hcq_value_of(hcq_buffer buffer) {
-    hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
-    value.buffer = buffer;
-    return value;
+    hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } }; value.buffer = buffer; return value;
 }
 
 typedef struct hcq_submission {
@@ -1039,334 +1004,245 @@ typedef struct hcq_submission {
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
-    uint64_t affinity;                 /* lane = affinity modulo the lanes of the kind;
-                                          HCQ_ANY_LANE: the one with the fewest
-                                          unfinished submissions [0] */
+    uint64_t affinity;                 /* lane: affinity modulo those of the kind [0];
+                                          HCQ_ANY_LANE: with the fewest unfinished submissions */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
     const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
     uint32_t value_count;
 } hcq_submission;
 
-/* Makes an empty queue.
-
-   Lifetime: until hcq_queue_destroy or hcq_close; pending submissions go on.
-   Errors: HCQ_ERROR_UNSUPPORTED.
-*/
+/* Makes an empty queue. Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind,
                                     hcq_queue **queue);
 
-/* Destroys a queue; NULL does nothing. Submissions of it that are pending
-   finish as if it lived.
-
-   Threads: any, while nobody records it.
-*/
+/* Destroys a queue; NULL: nothing. Pending submissions finish as if it
+   lived. */
 HCQ_API void hcq_queue_destroy(hcq_queue *queue);
 
 /* Forgets all commands, the sticky error and the binding; the label and the
    memory stay. Pending submissions are not disturbed. */
 HCQ_API hcq_result hcq_queue_reset(hcq_queue *queue);
 
-/* Names the queue in logs, dumps and errors; 31 characters are kept. */
+/* Names queue or command in logs, dumps and errors: 31 characters are kept. */
 HCQ_API hcq_result hcq_queue_label(hcq_queue *queue, const char *label);
-
-/* Names command `index`; 31 characters are kept. */
 HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index,
                                            const char *label);
 
-/* Sets the flags of command `index`: HCQ_OVERLAP or 0. Not in a graph, whose plan
+/* Sets a command's flags: HCQ_OVERLAP or 0; not in a graph, whose plan
    knows. */
 HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags);
 
-/* Records a wait: later commands run once the point is reached.
+/* Records a wait: later commands run once the point is reached, or for a
+   device: once all is done that was submitted there before this wait's
+   submission.
 
-   The value may be raised later, by any queue or by the host; but not by a later
-   submission of the same lane, which has one order: that is a cycle, which
-   hcq_explain names. HCQ_UNORDERED on the one that waits, or another lane, solves
-   it. Waits with no command between them have no order: if one fails, so does the
-   submission. */
+   The value may be raised later, by any queue or by the host; but not by a
+   later submission of the same lane, which has one order: that is a cycle.
+   HCQ_UNORDERED on the one that waits, or another lane, solves it. If one of
+   several waits with no command between them fails, so does the submission. */
 HCQ_API int32_t hcq_queue_wait(hcq_queue *queue, hcq_point point);
-
-/* Records a wait for everything that was submitted on `device` before the
-   submission that carries this wait. */
 HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
 
 /* Records a signal: the value rises once all earlier commands are done.
 
-   Submit refuses a value that is not above the signal's or above an earlier
-   one of the same recording, and one that another submission, held or running,
-   is going to raise: a recording with a fixed value is submitted once, whatever
-   the timing (hcq_queue_update_signal gives it the next).
-
-   Errors: HCQ_ERROR_INVALID (a timeline).
-*/
+   Submit refuses a value that is not above the signal's or above an earlier one
+   of the same recording, and one that another submission, held or running, is
+   going to raise: a recording with a fixed value is submitted once, whatever
+   the timing (hcq_queue_update_signal gives it the next). Never a timeline. */
 HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
 
-/* Records the device's time into a signal, after all earlier commands; the
-   value is not touched. Read it with hcq_signal_timestamp.
-
-   In a graph, too: its device's time, after everything recorded before, while what
-   comes later need not wait for it. A first and a last command of a graph so give
-   how long a run took, on one clock whichever devices took part. */
+/* Records the device's time into a signal, for hcq_signal_timestamp, after all
+   earlier commands; the value is not touched. In a graph: its device's time,
+   after everything recorded before, while what comes later need not wait for
+   it. As first and as last command of a graph they tell how long it took. */
 HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
 
-/* Records a barrier: ends overlap, makes writes of host and peers visible.
-
-   Errors: HCQ_ERROR_INVALID (a copy queue).
-*/
+/* Records a barrier: ends overlap, makes writes of host and peers visible. */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
-/* Records a kernel: `grid` blocks of `block` threads.
+/* Records a kernel: `grid` blocks of `block` threads; {0,0,0} is {1,1,1} in a
+   block, another 0 in it is refused.
 
-   A grid with a 0 in it runs nothing. A block of {0,0,0} is {1,1,1}; another 0 in
-   it is refused. `args` is copied now: the struct of the program's arguments,
-   `args_size` its sizeof (another one is refused); NULL and 0 for no arguments:
-   hcq lends no block to be filled in later. Every buffer address in it must lie
-   in a living buffer, or be 0 where a variable will bring one (not in a graph).
-   In a graph it runs on the program's device, a copy, fill or write on dst's, and
-   placeholders are buffer arguments: in a struct or a 64-bit value they are
-   refused.
-
-   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device; not in a
-     graph), HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   `args` is copied now: the struct of the program's arguments, `args_size` its
+   sizeof (another one is refused); NULL and 0 for no arguments. Every buffer
+   address in it must lie in a living buffer, or be 0 where a variable will
+   bring one (not in a graph). In a graph it runs on the program's device, a
+   copy, fill or write on dst's, and placeholders are buffer arguments: in a
+   struct or a 64-bit value they are refused.
+   Errors: HCQ_ERROR_FOREIGN (a program of another device; not in a graph). */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                size_t args_size, hcq_dims grid, hcq_dims block);
 
-/* Records a kernel whose grid is read when it runs, after all commands before it:
-   three uint32_t, x, y, z, at `grid`, a multiple of 4. In a graph they are read
-   memory.
+/* Records a kernel whose grid is read when it runs, after all commands before
+   it: three uint32_t, x, y, z, at `grid`, a multiple of 4.
 
    None of `maximum` is 0, z below 2^31. A grid above it runs nothing, and the
    submission fails with HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what
-   happens is undefined. There `maximum` must be within the device's limits, else
-   submit answers HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA cuts the
-   recording here, as at a host command, and the service thread reads the grid.
-
-   Errors: as hcq_queue_exec and hcq_queue_copy.
-*/
+   happens is undefined. There `maximum` must be within the device's limits,
+   else submit answers HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA
+   cuts the recording here, as at a host command: the service thread reads
+   it. */
 HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
                                         const void *args, size_t args_size, hcq_buffer grid,
                                         hcq_dims maximum, hcq_dims block);
 
-/* Records a copy of `size` bytes between buffers of any devices; the ranges must
-   not overlap. Where submissions will bring a buffer (hcq_queue_variable), here
-   and in fill and write, one with nothing but a size does; not in a graph. */
+/* Record a copy between buffers of any devices, whose ranges must not overlap;
+   a fill with the low `value_size` (1, 2, 4, 8) bytes of `value`, address and
+   size multiples of value_size; and the store, at any address, of 1 to 65536
+   bytes at `data`, which are copied now. Where submissions will bring a buffer
+   (hcq_queue_variable), one with nothing but a size does; not in a graph.
+   Errors: HCQ_ERROR_FOREIGN (fill, write: of what the device cannot see). */
 HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
                                uint64_t size);
-
-/* Records a fill of `size` bytes with the low `value_size` (1, 2, 4, 8) bytes
-   of `value`; address and size are multiples of value_size.
-
-   Errors: as hcq_queue_copy, HCQ_ERROR_FOREIGN (the queue's device does not see it).
-*/
 HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
                                uint64_t value, uint32_t value_size);
-
-/* Records the store of `size` bytes at `data`, 1 to 65536, which are copied now; at
-   any address.
-
-   Errors: as hcq_queue_fill.
-*/
 HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data,
                                 uint64_t size);
 
-/* Records a call of `fn` on the host when the queue gets there. A negative
-   result fails the submission from there on, with HCQ_ERROR_HOST.
-
-   On the CPU it runs on the lane's thread, elsewhere on a service thread. */
+/* Records a call of `fn` on the host when the queue gets there: on the CPU by
+   the lane's thread, elsewhere by a service thread. A negative result fails the
+   submission from there on, with HCQ_ERROR_HOST. */
 HCQ_API int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user);
 
 /* Records a command of a type of your own; the payload is copied now.
-
-   Errors: HCQ_ERROR_UNSUPPORTED (no encode function for this backend).
-*/
+   Errors: HCQ_ERROR_UNSUPPORTED (no encode function for this backend). */
 HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
                                  const void *payload);
 
 /* Appends all commands of `other`, labels and variables too; `other` stays.
    Returns the index of the first one, or the next index if `other` is empty. A
    graph takes queues and graphs of any device, without waits and signals.
-
-   Errors: HCQ_ERROR_FOREIGN, HCQ_ERROR_LIMIT (empties), the sticky error of `other`.
-*/
+   Errors: HCQ_ERROR_FOREIGN, _LIMIT (empties), the sticky error of `other`. */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 
-/* Counts the recorded commands; negative: why it cannot. */
+/* Counts the recorded commands, negative: why it cannot, and reads one back. */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
-
-/* Reads command `index` back. */
 HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                      hcq_command *command);
 
-/* Changes a recorded wait or signal (update_signal also a timestamp's
-   signal); NULL or HCQ_KEEP keeps the old part.
-
-   Like all updates: O(1), from the next submit on, never disturbs a pending
-   submission; a wrong index or kind changes nothing. */
+/* Updates: O(1), from the next submit on, never disturbing a pending
+   submission; NULL or HCQ_KEEP keeps the old part; a wrong index or kind
+   changes nothing. That of a signal is for a timestamp's, too. */
 HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, int32_t index,
                                          const hcq_signal *signal, uint64_t value);
 HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
                                            const hcq_signal *signal, uint64_t value);
-
-/* Changes grid and block of an exec; NULL keeps, as an indirect one's grid must be. */
+/* Of an indirect exec only the block. */
 HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index,
                                          const hcq_dims *grid, const hcq_dims *block);
-
-/* Changes buffers and size of a copy; NULL and HCQ_KEEP keep. The size may be
-   anything up to what both buffers have, those given now or before. */
+/* Any size up to what both buffers have, those given now or before. */
 HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index,
                                          const hcq_buffer *dst, const hcq_buffer *src,
                                          uint64_t size);
-
-/* Changes the argument of an exec that begins at byte `offset` of its struct:
-   `size` bytes at `value`, a uint64_t address for a buffer. What hcq_queue_access
-   said of the old bytes holds for as many new ones. */
+/* The argument of an exec that begins at byte `offset` of its struct: `size`
+   bytes at `value`, a uint64_t address for a buffer. What hcq_queue_access said
+   of the old bytes holds for as many new ones. */
 HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                         const void *value, size_t size);
-
-/* Changes the payload of a custom command, within its updatable ranges. */
+/* Within the payload's updatable ranges. */
 HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
                                            const void *payload);
 
 /* Makes a part of command `index` variable: each submission brings it as
    values[number], `number` below HCQ_MAX_VALUES, in a queue always a buffer or
-   always a number. `part` is HCQ_PART_*; `maximum` bounds grids (0 = the recorded
-   one) and is ignored elsewhere; a size is bounded by the recorded one. A buffer
-   that replaces an end of copy, fill or write has as many bytes as were recorded
-   (in a graph: use hcq_input). What was recorded there need not live any more. */
+   always a number. `part` is HCQ_PART_*; `maximum` bounds grids (0 = the
+   recorded one) and is ignored elsewhere. A buffer that replaces an end of
+   copy, fill or write has as many bytes as were recorded (in a graph: use
+   hcq_input). What was recorded there need not live any more. */
 HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                       uint32_t number, uint64_t maximum);
 
 /* Encodes the queue for `device` now and keeps its versions: from here on
    submit writes only what changed and allocates nothing. Recording more
    commands, variables or flags undoes the binding. A graph is planned, and
-   encoded for all its devices; `device` is the one it was made for.
-
-   Errors: as hcq_queue_submit.
-*/
+   encoded for all its devices. Errors: as hcq_submit_with. */
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 
-/* Submits the recording to `device`, maybe with values; short for an hcq_submission
-   with one queue. `point` may be NULL; zero where nothing was submitted.
-
-   HCQ_ERROR_FOREIGN: `device` is of another backend than the queue's, does not see
-   a buffer that the recording names (but in a copy), or is not the one that a graph
-   was made for. Else a queue goes to any device, encoded for it.
-
-   Blocks: never for a signal; as hcq_submit. Errors: as hcq_submit.
-*/
+/* Submits the recording to `device`, maybe with values; short for an
+   hcq_submission with one queue.
+   Blocks, Errors: as hcq_submit; HCQ_ERROR_FOREIGN: `device` is of another
+     backend than the queue's, cannot see a buffer that the recording names (but
+     in a copy), is not a graph's own. Else a queue goes to any device. */
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count,
                                          hcq_point *point);
-HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device,
-                                        hcq_point *point) {
+HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
     return hcq_queue_submit_with(queue, device, NULL, 0, point);
 }
 
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
-   one's point. At the first error the rest is not submitted, and it is the point
-   of the last that was; zero if none was.
-
-   The lists are copied. A wait that nobody has signalled holds the submission
-   and the later ones of its lane back, nobody else. Order is a lane's: those of
+   one's point. At the first error the rest is not submitted, and it is the
+   point of the last that was; zero if none was. The lists are copied. Those of
    one call that go to lanes of different kinds are ordered by points only.
-
-   Threads: any, one at a time per queue named.
-   Blocks: only for handed-over work: a full lane, a version slot, a counter; HCQ_STEP
-     until all is done.
-   Errors: the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not rise, a
-     missing value), _CLOSED (a buffer, signal or device is gone), _FOREIGN, _ALIAS
-     (graphs), _UNSUPPORTED (custom), _LIMIT (parked_limit, over 16 queues), _NATIVE
-     (refused: a failed submission), _LOST, HCQ_TIMEOUT.
-*/
+   Blocks: only for handed-over work: a full lane, a version slot, a counter;
+     HCQ_STEP until all is done.
+   Errors: HCQ_TIMEOUT, the queue's sticky error, HCQ_ERROR_INVALID (a signal
+     that does not rise, a missing value), _CLOSED (a buffer, signal or device
+     is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
+     (parked_limit, over 16 queues), _NATIVE (a failed submission), _LOST. */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
 
 /* Submits like hcq_submit and waits for the last submission's point, which is
-   given (NULL allowed) also when the wait times out.
-
-   Blocks: up to `timeout_ns`. Errors: as hcq_submit and hcq_wait.
-*/
+   given also when the wait times out.
+   Blocks: up to `timeout_ns`. Errors: as hcq_submit and hcq_wait. */
 HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
                                        uint32_t count, uint64_t timeout_ns, hcq_point *point);
 
 /* ========================================================================== */
 /* ---- graphs --------------------------------------------------- >>graphs - */
-/* Threads: one at a time per queue, where nothing else is said. Errors: the chapter's, too. */
 
-/* Makes an empty graph: a queue of kind HCQ_GRAPH, for all calls that take a queue.
-
-   Threads: any. Lifetime, Errors: as hcq_queue_create.
-*/
+/* Makes an empty graph, a queue of kind HCQ_GRAPH, for all calls that take
+   one. */
 HCQ_API hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph);
 
-/* A placeholder in a graph for a buffer of `device` (NULL: the graph's) of at
-   least `size` bytes: each submission brings the buffer as values[number], number
-   below HCQ_MAX_VALUES. Recorded like a buffer, its address and views, too;
-   planned as memory that nothing else overlaps; the host cannot look into it.
-
-   An error sticks to the graph; the buffer is zero then.
-
-   Lifetime: plain data, for this graph; until it is reset.
-   Errors: HCQ_ERROR_INVALID (no graph, number, size 0, not as declared before, or a
-     number elsewhere).
-*/
+/* A placeholder, until the graph is reset, for a buffer of `device` (NULL: the
+   graph's) of at least `size` bytes: each submission brings one as
+   values[number], number below HCQ_MAX_VALUES. Recorded like a buffer, its
+   address and views, too; the host cannot look into it. Zero after an error,
+   which sticks to the graph (not as declared before, say, or a number
+   elsewhere). */
 HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
                              uint64_t size);
 
 /* Records memory of `device` (NULL: the graph's) that belongs to the graph:
-   allocated when that is planned, kept until it is reset or destroyed. `buffer`
-   is for recording only: the host never learns the address, copy what it needs
-   to a buffer of yours; zero after an error. Contents are undefined at first
-   unless HCQ_ZEROED.
-
-   Errors: HCQ_ERROR_INVALID (no graph, size 0, unknown flags), HCQ_ERROR_LIMIT
-     (4000).
-*/
+   allocated when that is planned, kept until it is reset or destroyed,
+   undefined at first unless HCQ_ZEROED. `buffer` is for recording only: the
+   host never learns the address. Errors: HCQ_ERROR_LIMIT (4000). */
 HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
                                 uint32_t flags, hcq_buffer *buffer);
 
-/* Says what command `index` of any queue does with `buffer`: `access` is HCQ_ARG_IN,
-   _OUT or _INOUT. Graphs go by it, those that the queue is appended to, too. A
-   kernel's argument with the buffer's address is narrowed to these bytes (else:
-   from its address to the end of the allocation) and this access; otherwise the
-   bytes count in addition, though not those of a placeholder that the kernel does
-   not get as an argument.
+/* Says what command `index` of any queue does with `buffer`: `access` is
+   HCQ_ARG_IN, _OUT or _INOUT. Graphs go by it, those that the queue is appended
+   to, too. A kernel's argument with the buffer's address is narrowed to these
+   bytes (else: from its address to the end of the allocation) and this access;
+   otherwise the bytes count in addition, though not those of a placeholder that
+   the kernel does not get as an argument.
 
-   A host or custom command that says nothing is ordered after everything
-   before it and before everything after it, like a memory barrier. Where it
-   says something it runs on the device of the first bytes it writes, or reads.
-
-   Errors: HCQ_ERROR_INVALID (wrong index, a command without memory).
-*/
+   A host or custom command that says nothing is ordered like a memory barrier,
+   after everything before it and before everything after it. Where it says
+   something it runs on the device of the first bytes it writes, or reads. */
 HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
 
-/* Orders command `after` behind `before`, which was recorded earlier.
-
-   Errors: HCQ_ERROR_INVALID (no graph, wrong index, before >= after).
-*/
+/* Orders command `after` behind `before`, which was recorded earlier. */
 HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after);
 
 /* Writes the graph's schedule as text, or as a graph in DOT: a list per device
    of commands, SYNC and WAIT, each cell with its place in the order in which
    HCQ_STEP runs them (in brackets: its index). `flags`: HCQ_COPY_LISTS or 0.
-   Returns the length of the whole text, ended with a zero when size > 0.
-
    Coarser than what a launch does: a SYNC is for all of its list so far, and a
-   copy always waits for one of its source's device. 0: refused, and the log says
-   why: a kernel over several devices, a copy with a second output. */
+   copy always waits for one of its source's device. 0: refused, and the log
+   says why: a kernel over several devices, a copy with a second output. */
 HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 
 /* ========================================================================== */
 /* ---- profile ------------------------------------------------- >>profile - */
-/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
 
 typedef struct hcq_profile_desc {
     uint32_t events;                   /* kept, the latest; 104 bytes each [65536] */
-    uint32_t names;                    /* of programs, commands, queues; 48 bytes each,
-                                          the rest is "(others)" [1024] */
+    uint32_t names;                    /* of what ran, then "(others)"; 48 bytes each [1024] */
 } hcq_profile_desc;
 
 typedef enum hcq_profile_format {
@@ -1376,23 +1252,20 @@ typedef enum hcq_profile_format {
                                           synchronizations: by device */
 } hcq_profile_format;
 
-/* Starts to record begin and end of every command that is submitted to
-   `device` from now on, forgetting what was recorded before. NULL: defaults.
-
-   Memory is taken now; versions of bound queues are encoded once more, with
-   timestamps, and are not shared by submissions that run.
-
-   Errors: HCQ_ERROR_UNSUPPORTED (no clock), HCQ_TIMEOUT, HCQ_ERROR_WOULD_BLOCK.
-*/
+/* Starts to record the commands that are submitted to `device` from now on,
+   forgetting what was recorded before. NULL: defaults. Memory is taken now;
+   versions of bound queues are encoded once more, with timestamps, and are not
+   shared by submissions that run. Blocks: as hcq_device_clock.
+   Errors: HCQ_ERROR_UNSUPPORTED (no clock), HCQ_TIMEOUT. */
 HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc);
 
 /* Stops recording; what was recorded stays until the next start or hcq_close.
    Submissions made before still add to it when they are done: wait for them. */
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
 
-/* A command that ran; times as hcq_clock.host_ns, and as hcq_sys_now_ns has them,
-   which anybody may call. Or a call of hcq_device_synchronize, HCQ_STEP's for
-   each SYNC of its graph, too: `submission` is the last that it waited for. */
+/* A command that ran, in the host's time (hcq_clock.host_ns, hcq_sys_now_ns).
+   Or a call of hcq_device_synchronize, HCQ_STEP's for each SYNC of its graph,
+   too: `submission` is the last that it waited for. */
 typedef struct hcq_profile_event {
     uint64_t begin_ns, end_ns;         /* right within +- error_ns */
     uint64_t error_ns;
@@ -1407,19 +1280,14 @@ typedef struct hcq_profile_event {
     char queue[32];
 } hcq_profile_event;
 
-/* Copies up to `capacity` events of a device, oldest first, and gives the
-   number there are in `count`; `lost` (NULL allowed) are those that found no
-   room any more. Submissions that failed have none. */
+/* Copies up to `capacity` events of a device, oldest first; `count`: how many
+   there are, `lost` (NULL allowed): that found no room any more. */
 HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
                                       uint32_t capacity, uint32_t *count, uint64_t *lost);
 
-/* Writes what was recorded on `count` devices, on one time axis, as text, like
-   hcq_device_dump, or into a file. Clocks are read again.
-
-   Blocks: for that reading, as hcq_device_clock.
-   Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
-     HCQ_ERROR_NATIVE (the file). print returns 0 then.
-*/
+/* Writes what was recorded on `count` devices, on one time axis, as text (0: an
+   error) or into a file. Clocks are read again.
+   Blocks: as hcq_device_clock. Errors: HCQ_ERROR_NATIVE (the file). */
 HCQ_API size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
                                  hcq_profile_format format, char *text, size_t size);
 HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
@@ -1427,7 +1295,7 @@ HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
 
 /* ========================================================================== */
 /* ---- registry ----------------------------------------------- >>registry - */
-/* Threads: any, where nothing else is said. Errors: those of the chapter, too. */
+/* A registry that is NULL is the default one: of the backends compiled in. */
 
 struct hcq_backend;
 
@@ -1438,34 +1306,19 @@ typedef struct hcq_driver_info {
     char full_name[96];
 } hcq_driver_info;
 
-/* Makes a private registry with no backends in it; open from it with
-   hcq_device_desc.registry. `memory` NULL = malloc.
-
-   Lifetime: until destroyed; drivers and devices do not need it.
-*/
+/* Makes a private registry with no backends in it, for
+   hcq_device_desc.registry, with memory of malloc if `memory` is NULL; destroys
+   one that nobody uses (NULL: nothing). Drivers and devices do not need it. */
 HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory,
                                        hcq_registry **registry);
-
-/* Destroys a private registry; NULL does nothing.
-
-   Threads: any, while nobody uses it.
-*/
 HCQ_API void hcq_registry_destroy(hcq_registry *registry);
 
-/* Adds a backend; NULL registry = the default one, which has those compiled
-   in. Of two with one name the newest wins; the other can be had by id.
-
-   Lifetime: `backend` must live, unchanged, until unregistered and its drivers and
-     devices are gone.
-   Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8).
-*/
+/* Adds a backend, and removes it. Of two with one name the newest wins; the
+   other can be had by id. Living drivers and devices go on: `backend` must
+   live, unchanged, until they are gone, too.
+   Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8). */
 HCQ_API hcq_result hcq_registry_register(hcq_registry *registry,
                                          const struct hcq_backend *backend);
-
-/* Removes a backend; living drivers and devices go on.
-
-   Errors: HCQ_ERROR_INVALID (not registered).
-*/
 HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
                                            const struct hcq_backend *backend);
 
@@ -1475,38 +1328,28 @@ HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info 
                                         uint32_t capacity, uint32_t *count);
 
 /* Makes a driver by name ("#12": the one with that id) or by id: opens its
-   library and looks around, without a lock, so a backend may be unregistered
-   meanwhile. NULL registry = the default one.
-
-   Blocks: as long as the system's driver takes.
-   Lifetime: until hcq_driver_release; its devices hold a reference.
-   Errors: HCQ_ERROR_NO_DEVICE (unknown, or cannot be had on this machine),
-     HCQ_ERROR_NATIVE.
-*/
+   library and looks around, without a lock, as long as the system's driver
+   takes. Its devices hold a reference.
+   Errors: HCQ_ERROR_NO_DEVICE (unknown, or not on this machine), _NATIVE. */
 HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
                                      hcq_driver **driver);
 HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                         hcq_driver **driver);
 
-/* Adds a reference, gives one back (NULL: nothing); with the last one the
-   driver goes. */
+/* Adds a reference, gives one back (NULL: nothing): the last destroys it. */
 HCQ_API void hcq_driver_retain(hcq_driver *driver);
 HCQ_API void hcq_driver_release(hcq_driver *driver);
 
-/* Describes a driver. */
+/* Describes a driver; lists its devices, as hcq_registry_drivers does
+   drivers. */
 HCQ_API hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info);
-
-/* Lists a driver's devices: writes up to `capacity` infos and gives the number
-   there are in `count`. */
 HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
                                       uint32_t capacity, uint32_t *count);
 
-/* Opens a device of a driver. `which`: NULL or "" = the default one, digits = an
-   ordinal, else a name, a path or "#" and the id that hcq_driver_devices lists;
-   or by id. The CPU lists itself once and opens any ordinal up to 63.
-
-   Threads: any. Lifetime, Errors: as hcq_open.
-*/
+/* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
+   an ordinal, else a name, a path or "#" and the id that hcq_driver_devices
+   lists; or by id. The CPU lists itself once, opens ordinals up to 63. As
+   hcq_open. */
 HCQ_API hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                    const hcq_device_desc *desc, hcq_device **device);
 HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
