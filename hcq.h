@@ -364,11 +364,9 @@ typedef enum hcq_result {
     HCQI_RESULT_MAX = 0x7fffffff
 } hcq_result;
 
-/* A result's text and identifier ("HCQ_ERROR_LIMIT", say): static, never
-   NULL. */
+/* A result's text and its identifier, "HCQ_ERROR_LIMIT" say; never NULL. */
 HCQ_API const char *hcq_result_text(hcq_result result);
 HCQ_API const char *hcq_result_name(hcq_result result);
-
 /* The version the implementation was compiled from: major << 16 | minor << 8 |
    patch. Compare with HCQ_VERSION_* of the header. */
 HCQ_API uint32_t hcq_version(void);
@@ -379,7 +377,7 @@ HCQ_API uint32_t hcq_version(void);
 #define HCQ_KEEP UINT64_MAX            /* "leave as it was" in hcq_queue_update_* */
 #define HCQ_FOREVER UINT64_MAX         /* a timeout that never ends */
 #define HCQ_NEVER UINT64_MAX           /* "never" or "none" in descriptions */
-#define HCQ_ANY_LANE UINT64_MAX        /* affinity: whichever has least to do */
+#define HCQ_ANY_LANE UINT64_MAX        /* affinity: that with fewest unfinished submissions */
 #define HCQ_MAX_ARGS 64                /* arguments of one program */
 #define HCQ_MAX_VALUES 256             /* numbers of what submissions bring */
 /* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock
@@ -440,7 +438,6 @@ typedef void (*hcq_notify_fn)(void *user, hcq_result result);
 typedef void (*hcq_log_fn)(void *user, hcq_result result, const char *text);
 typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
-
 HCQI_INLINE hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
     hcq_dims dims; dims.x = x; dims.y = y; dims.z = z; return dims;
 }
@@ -568,16 +565,14 @@ HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_d
      closes it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: work did not end in time, the
      device stays open and takes no more. */
 HCQ_API hcq_result hcq_close(hcq_device *device);
-
 /* Adds a reference (hcq_open gives the first) and gives one back; the last one
    closes the device like hcq_close. A reference keeps the handle good until
    then: after somebody else's hcq_close calls answer HCQ_ERROR_CLOSED. */
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
+/* Describes a device; reads a number (HCQ_ERROR_UNSUPPORTED: not known here). */
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
-
-/* HCQ_ERROR_UNSUPPORTED: not known on this device, `value` is as it was. */
 HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
 
 /* The device's timeline, which no recording and no host raises, and the number
@@ -589,20 +584,16 @@ HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
 /* Waits until everything submitted before the call is done, failed or not.
    Blocks: up to `timeout_ns`, 0 polls. Errors: HCQ_TIMEOUT, HCQ_ERROR_LOST. */
 HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns);
-
 /* Reads both clocks: of a few tries the pair that is tightest together.
    Blocks: for a few short submissions at most. Errors: HCQ_TIMEOUT. */
 HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
-
-/* Device time as host time, by a reading whose error bound then holds for
-   it. */
+/* Device time as host time, by a reading; its error bound holds for that. */
 HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
     return clock->host_ns + (device_ns - clock->device_ns);
 }
 
 /* Takes the device's first error: copies it and makes room for the next. */
 HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
-
 /* Writes what the device is doing as text: lanes, what is held and what it
    waits for, memory. Like all calls that write text it returns the whole text's
    length, so that (NULL, 0) asks for it, and ends with a zero if size > 0. */
@@ -620,21 +611,16 @@ enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
     HCQ_ZEROED = 4,                    /* every byte 0 before any later work sees it */
-    HCQ_HOST_WRITES = 8                /* host visible, but only to be written: on the device,
-                                          if it has such; reading may be very slow */
+        HCQ_HOST_WRITES = 8                /* the same, but the host only writes: may read slowly */
 };
 
 /* Allocates device memory, at least 64-byte aligned; contents are undefined
    unless HCQ_ZEROED. From the cache where a freed block of this size and these
    flags is done; when memory runs out the cache is emptied and tried again. */
-HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
-                             hcq_buffer *buffer);
-
+HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags, hcq_buffer *buffer);
 /* Makes a buffer of host memory that stays yours; keep `ptr` until work that
    names it is done. Errors: HCQ_ERROR_UNSUPPORTED. */
-HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
-                              hcq_buffer *buffer);
-
+HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer);
 /* Gives the buffer of `device` that an address lies in, from there to its end.
    Errors: HCQ_ERROR_INVALID (no living buffer of this device is there). */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
@@ -642,7 +628,6 @@ HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffe
 /* Gives the whole of an allocation back, not a view, without waiting; pending
    work that names it is safe. Errors: HCQ_ERROR_CLOSED (freed before). */
 HCQ_API hcq_result hcq_free(hcq_buffer buffer);
-
 /* Gives memory in the cache back to the system until at most `keep_bytes` are
    left; blocks whose last work is not done stay. */
 HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
@@ -655,9 +640,8 @@ HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
 HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                    uint32_t wait_count, uint64_t size, uint32_t flags,
                                    hcq_buffer *buffer, hcq_point *point);
-
-/* Frees a buffer once all waits are reached, or cannot be any more, and so is
-   `point` (NULL allowed). New work may name it until only running work is left
+/* Frees a buffer once all waits are reached, or cannot be any more, as `point`
+   (NULL allowed) is. New work may name it until only running work is left
    before them. hcq_alloc_after may take it over earlier, ordered behind.
    Errors: as hcq_free and hcq_submit. */
 HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
@@ -725,15 +709,13 @@ typedef struct hcq_transfer_command {
     uint64_t value;                    /* fill */
     uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
 } hcq_transfer_command;
-
 /* Submits many transfers as one submission on a copy lane of `device`: they run
    in order after all waits. `point` (NULL allowed) is reached after the last.
-   Blocks, Errors: as hcq_submit (_FOREIGN: a fill of what `device` cannot
-     see). */
+   Blocks, Errors: as hcq_submit; _FOREIGN: a fill of what `device` cannot
+     see. */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
-                                       uint32_t wait_count,
-                                       const hcq_transfer_command *commands, uint32_t count,
-                                       hcq_point *point);
+                                       uint32_t wait_count, const hcq_transfer_command *commands,
+                                       uint32_t count, hcq_point *point);
 
 /* ========================================================================== */
 /* ---- signals ------------------------------------------------- >>signals - */
@@ -741,30 +723,23 @@ HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wait
 typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 
 /* Makes a signal with a first value, at most INT64_MAX, that ends with
-   `device`. Any device may wait for it and raise it. Errors:
-   HCQ_ERROR_LIMIT. */
+   `device`; any may wait for it and raise it. Errors: HCQ_ERROR_LIMIT. */
 HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal);
-
 /* Destroys a signal (no timeline), whatever references there are. Pending
    submissions that raise it still count; waits that nobody will raise any more
    end with HCQ_ERROR_CANCELLED, and so does every host wait in progress. */
 HCQ_API hcq_result hcq_signal_destroy(hcq_signal signal);
-
-/* Adds a reference (the first is there), gives one back: the last destroys
-   it. */
+/* Adds a reference (one is there), gives one back: the last destroys it. */
 HCQ_API hcq_result hcq_signal_retain(hcq_signal signal);
 HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 
 /* Names the signal in logs, dumps and explanations; 31 characters are kept. */
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
-
-/* Reads the value, never less than before; a failed signal's with its
-   failure. */
+/* Reads the value, never less than before; a failure is told along with it. */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
-
 /* Raises the value from the host and releases whatever waits for it.
-   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline): nothing
-     changes; the failure, if the signal failed. */
+   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline), the
+     failure. */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
 /* Fails a signal: waits for values that it has not reached end with `result`,
@@ -773,12 +748,9 @@ HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
    of what fails by this signal, too, and in the log for each submission of
    that. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
-
 /* Sets any value, forgets failure and timestamp; pending: HCQ_ERROR_BUSY. */
 HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
-
-/* Reads the last finished hcq_queue_timestamp of this signal; 0: there is
-   none. */
+/* Reads the last finished hcq_queue_timestamp of this signal; 0: none yet. */
 HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 
 /* Waits on the host for all or any of `count` points, of whatever devices;
@@ -799,20 +771,16 @@ HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, 
 
 /* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its
    failure), at once if that is so now: a callback, on the thread that found
-   out, one that sets a signal or collects finished work, an engine, a service
-   thread, the caller. hcq_close waits for none that runs. `notification` may be
-   NULL.
-   Errors: HCQ_ERROR_LIMIT (1 million on a device). */
+   out, the caller, say, or who sets a signal. hcq_close waits for none that
+   runs. `notification` may be NULL. Errors: HCQ_ERROR_LIMIT (1 million). */
 HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                               hcq_notification *notification);
-
 /* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
    event HANDLE on Windows, that turns readable (signalled) and stays so; -1
    after an error. Yours to close, whenever; after a cancel it means nothing.
    Errors: as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had). */
 HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                      hcq_notification *notification);
-
 /* Takes a notification back. HCQ_OK: it will never run. HCQ_ERROR_CLOSED: it
    ran, or runs at this moment in some thread. */
 HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
@@ -829,8 +797,7 @@ enum {
 };
 
 /* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. Nobody
-   looks for addresses in it: keep what they name, tell with
-   hcq_queue_access. */
+   looks for addresses in it: keep what they name, tell by hcq_queue_access. */
 #define HCQ_ARG_STRUCT(size, align)                                                \
     ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)(size) << 8 | (uint32_t)(align) << 24)
 
@@ -879,24 +846,21 @@ typedef struct hcq_program_info {
 #define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
 HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
-/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (for this backend; no
-   library). */
+/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (for this backend, in there). */
 HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program);
-
 /* Destroys a program; NULL: nothing. What names it keeps what it needs. */
 HCQ_API void hcq_program_destroy(hcq_program *program);
-
+/* Describes a program. */
 HCQ_API hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info);
 
 /* Writes an argument block, of at least kernargs_size bytes, from buffers and
    values, each in the order of the argument list. Of the 8 bytes of a value the
    low 4 are read for 32-bit types; a raw struct's is a pointer to it.
    Errors: HCQ_ERROR_INVALID (too few, too many, too small). */
-HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
-                                             const hcq_buffer *buffers, uint32_t buffer_count,
-                                             const uint64_t *values, uint32_t value_count,
-                                             void *block, size_t block_size);
+HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program, const hcq_buffer *buffers,
+                                             uint32_t buffer_count, const uint64_t *values,
+                                             uint32_t value_count, void *block, size_t block_size);
 
 /* Runs a program once, after everything submitted earlier on its device, with
    arguments, grid and block as in hcq_queue_exec. `seconds` NULL: returns at
@@ -932,8 +896,7 @@ typedef enum hcq_command_kind {
 } hcq_command_kind;
 
 enum {
-    HCQ_OVERLAP = 1,                   /* command: no edge to the previous one; graph
-                                          launch: does not wait for other work */
+        HCQ_OVERLAP = 1,                   /* command: no edge to the previous; launch: see Graphs */
     HCQ_UNORDERED = 2,                 /* submission: no order within its lane */
     HCQ_STEP = 4,                      /* graph launch: on the host, item by item */
     HCQ_COPY_LISTS = 8                 /* HCQ_STEP, print, dot: copies in lists of their own */
@@ -1004,37 +967,28 @@ typedef struct hcq_submission {
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
-    uint64_t affinity;                 /* lane: affinity modulo those of the kind [0];
-                                          HCQ_ANY_LANE: with the fewest unfinished submissions */
+        uint64_t affinity;                 /* the lane, modulo those of the kind; HCQ_ANY_LANE [0] */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
     const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
     uint32_t value_count;
 } hcq_submission;
 
 /* Makes an empty queue. Errors: HCQ_ERROR_UNSUPPORTED. */
-HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind,
-                                    hcq_queue **queue);
-
-/* Destroys a queue; NULL: nothing. Pending submissions finish as if it
-   lived. */
+HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue);
+/* Destroys a queue; NULL: nothing. What is pending finishes as if it lived. */
 HCQ_API void hcq_queue_destroy(hcq_queue *queue);
-
 /* Forgets all commands, the sticky error and the binding; the label and the
    memory stay. Pending submissions are not disturbed. */
 HCQ_API hcq_result hcq_queue_reset(hcq_queue *queue);
 
 /* Names queue or command in logs, dumps and errors: 31 characters are kept. */
 HCQ_API hcq_result hcq_queue_label(hcq_queue *queue, const char *label);
-HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index,
-                                           const char *label);
-
-/* Sets a command's flags: HCQ_OVERLAP or 0; not in a graph, whose plan
-   knows. */
+HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, const char *label);
+/* Sets a command's flags: HCQ_OVERLAP or 0; not in a graph: its plan knows. */
 HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags);
 
 /* Records a wait: later commands run once the point is reached, or for a
-   device: once all is done that was submitted there before this wait's
-   submission.
+   device: all that was submitted there before this wait's submission is done.
 
    The value may be raised later, by any queue or by the host; but not by a
    later submission of the same lane, which has one order: that is a cycle.
@@ -1050,13 +1004,11 @@ HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
    going to raise: a recording with a fixed value is submitted once, whatever
    the timing (hcq_queue_update_signal gives it the next). Never a timeline. */
 HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
-
 /* Records the device's time into a signal, for hcq_signal_timestamp, after all
    earlier commands; the value is not touched. In a graph: its device's time,
    after everything recorded before, while what comes later need not wait for
    it. As first and as last command of a graph they tell how long it took. */
 HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
-
 /* Records a barrier: ends overlap, makes writes of host and peers visible. */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
@@ -1092,33 +1044,27 @@ HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
    bytes at `data`, which are copied now. Where submissions will bring a buffer
    (hcq_queue_variable), one with nothing but a size does; not in a graph.
    Errors: HCQ_ERROR_FOREIGN (fill, write: of what the device cannot see). */
-HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
-                               uint64_t size);
+HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size);
 HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
                                uint64_t value, uint32_t value_size);
-HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data,
-                                uint64_t size);
+HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data, uint64_t size);
 
 /* Records a call of `fn` on the host when the queue gets there: on the CPU by
    the lane's thread, elsewhere by a service thread. A negative result fails the
    submission from there on, with HCQ_ERROR_HOST. */
 HCQ_API int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user);
-
 /* Records a command of a type of your own; the payload is copied now.
    Errors: HCQ_ERROR_UNSUPPORTED (no encode function for this backend). */
 HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
                                  const void *payload);
-
 /* Appends all commands of `other`, labels and variables too; `other` stays.
    Returns the index of the first one, or the next index if `other` is empty. A
    graph takes queues and graphs of any device, without waits and signals.
    Errors: HCQ_ERROR_FOREIGN, _LIMIT (empties), the sticky error of `other`. */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
-
 /* Counts the recorded commands, negative: why it cannot, and reads one back. */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
-HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
-                                     hcq_command *command);
+HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index, hcq_command *command);
 
 /* Updates: O(1), from the next submit on, never disturbing a pending
    submission; NULL or HCQ_KEEP keeps the old part; a wrong index or kind
@@ -1131,17 +1077,15 @@ HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
 HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index,
                                          const hcq_dims *grid, const hcq_dims *block);
 /* Any size up to what both buffers have, those given now or before. */
-HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index,
-                                         const hcq_buffer *dst, const hcq_buffer *src,
-                                         uint64_t size);
+HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const hcq_buffer *dst,
+                                         const hcq_buffer *src, uint64_t size);
 /* The argument of an exec that begins at byte `offset` of its struct: `size`
    bytes at `value`, a uint64_t address for a buffer. What hcq_queue_access said
    of the old bytes holds for as many new ones. */
 HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                         const void *value, size_t size);
 /* Within the payload's updatable ranges. */
-HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
-                                           const void *payload);
+HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index, const void *payload);
 
 /* Makes a part of command `index` variable: each submission brings it as
    values[number], `number` below HCQ_MAX_VALUES, in a queue always a buffer or
@@ -1157,15 +1101,13 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t 
    commands, variables or flags undoes the binding. A graph is planned, and
    encoded for all its devices. Errors: as hcq_submit_with. */
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
-
 /* Submits the recording to `device`, maybe with values; short for an
    hcq_submission with one queue.
    Blocks, Errors: as hcq_submit; HCQ_ERROR_FOREIGN: `device` is of another
      backend than the queue's, cannot see a buffer that the recording names (but
      in a copy), is not a graph's own. Else a queue goes to any device. */
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
-                                         const hcq_value *values, uint32_t count,
-                                         hcq_point *point);
+                                         const hcq_value *values, uint32_t count, hcq_point *point);
 HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
     return hcq_queue_submit_with(queue, device, NULL, 0, point);
 }
@@ -1174,37 +1116,30 @@ HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hc
    one's point. At the first error the rest is not submitted, and it is the
    point of the last that was; zero if none was. The lists are copied. Those of
    one call that go to lanes of different kinds are ordered by points only.
-   Blocks: only for handed-over work: a full lane, a version slot, a counter;
-     HCQ_STEP until all is done.
+   Blocks: only for handed-over work: a full lane, a version slot, a counter.
    Errors: HCQ_TIMEOUT, the queue's sticky error, HCQ_ERROR_INVALID (a signal
      that does not rise, a missing value), _CLOSED (a buffer, signal or device
      is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
      (parked_limit, over 16 queues), _NATIVE (a failed submission), _LOST. */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
-
-/* Submits like hcq_submit and waits for the last submission's point, which is
-   given also when the wait times out.
-   Blocks: up to `timeout_ns`. Errors: as hcq_submit and hcq_wait. */
+/* hcq_submit, then hcq_wait for the last one's point, given after a timeout,
+   too. */
 HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
                                        uint32_t count, uint64_t timeout_ns, hcq_point *point);
 
 /* ========================================================================== */
 /* ---- graphs --------------------------------------------------- >>graphs - */
 
-/* Makes an empty graph, a queue of kind HCQ_GRAPH, for all calls that take
-   one. */
+/* Makes an empty graph: a queue of kind HCQ_GRAPH, where calls take a queue. */
 HCQ_API hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph);
 
 /* A placeholder, until the graph is reset, for a buffer of `device` (NULL: the
    graph's) of at least `size` bytes: each submission brings one as
    values[number], number below HCQ_MAX_VALUES. Recorded like a buffer, its
    address and views, too; the host cannot look into it. Zero after an error,
-   which sticks to the graph (not as declared before, say, or a number
-   elsewhere). */
-HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
-                             uint64_t size);
-
+   which sticks: not as declared before, say, or a number elsewhere. */
+HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device, uint64_t size);
 /* Records memory of `device` (NULL: the graph's) that belongs to the graph:
    allocated when that is planned, kept until it is reset or destroyed,
    undefined at first unless HCQ_ZEROED. `buffer` is for recording only: the
@@ -1224,7 +1159,6 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
    something it runs on the device of the first bytes it writes, or reads. */
 HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
-
 /* Orders command `after` behind `before`, which was recorded earlier. */
 HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after);
 
@@ -1248,8 +1182,7 @@ typedef struct hcq_profile_desc {
 typedef enum hcq_profile_format {
     HCQ_PROFILE_TRACE,                 /* JSON for chrome://tracing and ui.perfetto.dev */
     HCQ_PROFILE_HTML,                  /* a page with a timeline, nothing else needed */
-    HCQ_PROFILE_SUMMARY                /* text: a line per name; dependencies: arrows;
-                                          synchronizations: by device */
+        HCQ_PROFILE_SUMMARY                /* text: a line per name, arrow, synchronized device */
 } hcq_profile_format;
 
 /* Starts to record the commands that are submitted to `device` from now on,
@@ -1258,7 +1191,6 @@ typedef enum hcq_profile_format {
    shared by submissions that run. Blocks: as hcq_device_clock.
    Errors: HCQ_ERROR_UNSUPPORTED (no clock), HCQ_TIMEOUT. */
 HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc);
-
 /* Stops recording; what was recorded stays until the next start or hcq_close.
    Submissions made before still add to it when they are done: wait for them. */
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
@@ -1287,7 +1219,7 @@ HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *eve
 
 /* Writes what was recorded on `count` devices, on one time axis, as text (0: an
    error) or into a file. Clocks are read again.
-   Blocks: as hcq_device_clock. Errors: HCQ_ERROR_NATIVE (the file). */
+   Errors: HCQ_ERROR_NATIVE (the file). */
 HCQ_API size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
                                  hcq_profile_format format, char *text, size_t size);
 HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
@@ -1309,16 +1241,13 @@ typedef struct hcq_driver_info {
 /* Makes a private registry with no backends in it, for
    hcq_device_desc.registry, with memory of malloc if `memory` is NULL; destroys
    one that nobody uses (NULL: nothing). Drivers and devices do not need it. */
-HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory,
-                                       hcq_registry **registry);
+HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry);
 HCQ_API void hcq_registry_destroy(hcq_registry *registry);
-
 /* Adds a backend, and removes it. Of two with one name the newest wins; the
    other can be had by id. Living drivers and devices go on: `backend` must
    live, unchanged, until they are gone, too.
    Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8). */
-HCQ_API hcq_result hcq_registry_register(hcq_registry *registry,
-                                         const struct hcq_backend *backend);
+HCQ_API hcq_result hcq_registry_register(hcq_registry *registry, const struct hcq_backend *backend);
 HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
                                            const struct hcq_backend *backend);
 
@@ -1331,25 +1260,20 @@ HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info 
    library and looks around, without a lock, as long as the system's driver
    takes. Its devices hold a reference.
    Errors: HCQ_ERROR_NO_DEVICE (unknown, or not on this machine), _NATIVE. */
-HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
-                                     hcq_driver **driver);
-HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
-                                        hcq_driver **driver);
-
+HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name, hcq_driver **driver);
+HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id, hcq_driver **driver);
 /* Adds a reference, gives one back (NULL: nothing): the last destroys it. */
 HCQ_API void hcq_driver_retain(hcq_driver *driver);
 HCQ_API void hcq_driver_release(hcq_driver *driver);
-
-/* Describes a driver; lists its devices, as hcq_registry_drivers does
-   drivers. */
+/* Describes a driver; lists its devices, as hcq_registry_drivers lists
+   those. */
 HCQ_API hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info);
 HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
                                       uint32_t capacity, uint32_t *count);
 
 /* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
    an ordinal, else a name, a path or "#" and the id that hcq_driver_devices
-   lists; or by id. The CPU lists itself once, opens ordinals up to 63. As
-   hcq_open. */
+   lists; or by id. The CPU lists itself once, opens ordinals up to 63. */
 HCQ_API hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                    const hcq_device_desc *desc, hcq_device **device);
 HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
