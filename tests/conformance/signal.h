@@ -105,9 +105,14 @@ static void a_repeated_value_gets_one_answer(TEST_ARGS) {
 static void a_broken_promise_is_forgotten(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_submission sub = submission(NULL, 0);
     sub.signals = both;
     sub.signal_count = 2;
+    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
+    CHECK_INDEX(hcq_queue_signal(q, five), 0); /* nor may the list say what the recording does */
+    sub.queues = &q;
+    sub.queue_count = sub.signal_count = 1;
     CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(submit_lists(T.dev, &gate, &five, HCQ_UNORDERED, &done));
     CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
