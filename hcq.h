@@ -1,14 +1,14 @@
 /* hcq.h - hardware-style command queues for CPU, Vulkan and CUDA, in plain C.
 
-   Recipe: put hcq.h and hcq_cpu.h into your project (for GPUs hcq_vulkan.h with
-   HCQ_VULKAN, hcq_cuda.h with HCQ_CUDA, as well or instead). In ONE C or C++ file:
+   Recipe: put hcq.h and hcq_cpu.h into your project (for GPUs hcq_vulkan.h
+   with HCQ_VULKAN, hcq_cuda.h with HCQ_CUDA). In ONE C or C++ file:
 
        #define HCQ_IMPLEMENTATION
        #define HCQ_CPU
        #include "hcq.h"
 
-   In every other file include it without HCQ_IMPLEMENTATION; a program of one file
-   defines HCQ_STATIC as well, and is without what it does not call. Then:
+   In every other file include it without HCQ_IMPLEMENTATION; a program of one
+   file defines HCQ_STATIC as well, and is without what it does not call. Then:
 
        cc main.c -pthread && ./a.out           (glibc before 2.34: and -ldl)
 
@@ -59,25 +59,15 @@
    ============================================================================
    CONTENTS              search for the tag with its two angle brackets
 
-       >>options         what to #define before the include
-       >>chapters        queues, drivers, lanes, signals, failure, hangs,
-                         memory, programs, updates, graphs, profile,
-                         threads, forks, errors
-       >>glossary        hcq's words in CUDA, Vulkan, OpenCL and tinygrad
-       >>limits          what hcq does not do
-       >>results         result codes
-       >>types           dimensions, buffers, points
-       >>device          open, close, ask, dump
-       >>memory          alloc, free, copyin, copyout, transfer
-       >>signals         create, set, wait, notify, explain
-       >>programs        kernels and their argument blocks
-       >>queues          record, update, bind, submit
-       >>graphs          inputs, accesses, the schedule
-       >>profile         what ran when: trace, page, summary
-       >>registry        backends known by name, drivers
-       >>backend         the table a backend fills in, packets, lanes
-       >>implementation  everything behind HCQ_IMPLEMENTATION
-       >>licence         MIT or public domain, your choice
+       >>options   to #define            >>programs  kernels, arguments
+       >>chapters  the ideas, in turn    >>queues    record, bind, submit
+       >>glossary  others' words         >>graphs    inputs, accesses, schedule
+       >>limits    what hcq does not     >>profile   what ran when
+       >>results   codes                 >>registry  backends known by name
+       >>types     buffers, points       >>backend   the table one fills in
+       >>device    open, close, ask      >>implementation
+       >>memory    allocate, copy        >>licence   MIT or public domain
+       >>signals   set, wait, explain
 
    ============================================================================
    OPTIONS                                                        >>options
@@ -92,53 +82,50 @@
        HCQ_STATIC           every function static, for one-file programs
        HCQ_API              how public functions are declared     [extern]
        HCQ_ASSERT(x)        own assertion                         [assert]
-       HCQ_VALIDATE         1 or 0: deep checks of objects, errors to
-                            stderr where there is no logger  [!NDEBUG]
+       HCQ_VALIDATE         1 or 0: deep checks, errors to stderr [!NDEBUG]
        HCQ_NO_FUTEX         sleep on condition variables on Linux, too
 
    ============================================================================
    CHAPTERS                                                       >>chapters
 
-   Queues. A queue is a recorded list of commands. Recording runs nothing:
-   every hcq_queue_* recording call appends one command and returns its index
-   (0, 1, 2 ...) or a negative result. The first error sticks to the queue and
-   hcq_queue_submit returns it, so a chain of calls needs one check. Commands
-   of one recording run in order and each sees the writes of those before it.
-   A queue may be submitted any number of times, also while earlier
-   submissions still run, and changed between them with hcq_queue_update_*:
-   a change applies from the next submit on. hcq_queue_bind encodes it once for
-   a device, after that a submit copies no commands and allocates nothing.
+   Queues. A queue is a recorded list of commands. Recording runs nothing: every
+   hcq_queue_* recording call appends one command and returns its index (0, 1, 2
+   ...) or a negative result. The first error sticks to the queue and submit
+   returns it, so a chain of calls needs one check. Commands of one recording
+   run in order and each sees the writes of those before it. A queue may be
+   submitted any number of times, also while earlier submissions still run, and
+   changed between them with hcq_queue_update_*: from the next submit on.
+   hcq_queue_bind encodes it once for a device, after that a submit copies no
+   commands and allocates nothing.
 
    Devices and drivers. hcq_open("CPU") makes a driver and opens its default
-   device. To let a user choose, list hcq_registry_drivers, make those that
-   can be made, and list their devices. What is closed answers
-   HCQ_ERROR_CLOSED; a reference (hcq_device_retain) keeps the handle good.
+   device. To let a user choose, list hcq_registry_drivers, make those that can
+   be made, and list their devices. What is closed answers HCQ_ERROR_CLOSED; a
+   reference (hcq_device_retain) keeps the handle good.
 
-   Lanes. A device has compute and copy lanes, as many as it was opened with:
-   one of each by default. Submissions of one lane run in the order of submission;
-   lanes and devices are ordered by signals only.
+   Lanes. A device has compute and copy lanes, one of each by default.
+   Submissions of one lane run in the order of submission; lanes and devices are
+   ordered by signals only.
 
    Signals and points. A signal is a 64-bit value that only rises. A point is
    {signal, value}; waiting for it passes once the signal's value is at least
    the point's. A wait may be submitted before anybody signals. Such a
    submission is held back, and with it the later ones of its lane, until the
    call that makes it safe: the submit that carries the signal, the host's
-   hcq_signal_set, or a failure. Held work never blocks another lane, so a
-   wait before its signal works on hardware with a single queue, too.
+   hcq_signal_set, or a failure. Held work never blocks another lane, so this
+   works on hardware with a single queue, too.
 
-   Failure. A signal can fail with a result, and a submission that waits for
-   it fails, too: it does not run from there on, and every signal it would
-   have raised fails with the same result. So nobody waits for what can no
-   longer happen; other work goes on. A signal fails from a value on: above the
-   value it has and those that work handed over before is still going to raise
-   below the broken one (hcq_signal_fail: above the value it has). Lower values
-   may still be reached, higher ones answer the failure at once; the first
-   result stays. Destroying a signal that nobody submitted raises, and closing
-   a device, end waits with HCQ_ERROR_CANCELLED.
-
-   A submission's point answers how that one ended, for as long as the device
-   is open. It remembers 65536 runs of failures (failure_ranges); points older
-   than those answer HCQ_ERROR_LIMIT, a success among them, too: no guess.
+   Failure. A signal can fail with a result, and a submission that waits for it
+   fails, too: it does not run from there on, and every signal it would have
+   raised fails with the same result. So nobody waits for what can no longer
+   happen; other work goes on. A signal fails from a value on: above the value
+   it has and those that work handed over before is still going to raise below
+   the broken one (hcq_signal_fail: above the value it has). Lower values may
+   still be reached, higher ones answer the failure at once; the first result
+   stays. Destroying a signal that no submission raises, and closing a device,
+   end waits with HCQ_ERROR_CANCELLED. A submission's point answers how that one
+   ended while the device is open, for 65536 runs of failures (failure_ranges):
+   older ones answer HCQ_ERROR_LIMIT, successes among them, too: no guess.
 
    Hangs. A wait that lasts longer than hcq_device_desc.explain_ns says why in
    the log; hcq_explain gives the same text at any time: who waits for which
@@ -147,110 +134,103 @@
 
    Timelines. Every submission gets the device's next number, one of several
    queues (or of a graph, on several lanes) one for each and the last for
-   itself. Its point is exact and remembers its result. The signal
-   hcq_device_timeline(dev) is the finished prefix: it reaches v once
-   every submission up to v, on any lane, is done.
-
-   Copies between devices. A queue or graph copies between buffers of any two
-   devices, of whatever backends. Where one of the two sees the other's memory it
-   does the copy. Else that goes through staging memory of the copy's size, which
-   one of them has and both see, or each its own and the host copies between: out of
-   the source's device, in to the target's. In a graph these are two commands of its
-   schedule and of the profile, with the edge between them. A plain queue goes on when
-   both are done, as after a host command, also where only another device than its
-   own can do the copy. Buffers that submissions bring must be seen by the device.
+   itself. Its point is exact and remembers its result. hcq_device_timeline(dev)
+   is the finished prefix: it reaches v once every submission up to v, on any
+   lane, is done.
 
    Memory. A buffer is a small value: device address, size, host pointer or
-   NULL. A view is a value too. hcq_free never blocks and is legal while work
-   that names the buffer is pending: the memory is handed out again when that
-   is done. hcq_alloc_after and hcq_free_after are steps in the order of work,
-   submissions without commands. Eager calls (copyin, copyout, transfer,
-   program_call) run after everything submitted earlier on the device, held work
-   too, and later submissions see what they wrote, also those of other devices that
-   name the memory; overlap is asked for with queues. So to wait in one for what
-   this thread has yet to release is a deadlock, which ends with HCQ_TIMEOUT;
-   copyin and a program_call without `seconds` do not wait for held work.
+   NULL; a view is one, too. hcq_free never blocks and is legal while work that
+   names the buffer is pending: the memory is handed out again when that is
+   done; so it is with queues, programs and signals that are destroyed.
+   hcq_alloc_after and hcq_free_after are steps in the order of work,
+   HCQ_UNORDERED submissions without commands. Eager calls (copyin, copyout,
+   transfer, program_call) run after everything submitted earlier on the device,
+   held work too, and later submissions see what they wrote, also those of other
+   devices that name the memory; overlap is asked for with queues. So to wait in
+   one for what this thread has yet to release is a deadlock, which ends with
+   HCQ_TIMEOUT; copyin and a program_call without `seconds` do not wait for held
+   work.
 
-   Programs. A program is a kernel with the list of its arguments. Arguments
-   travel as one block: pointers (8 bytes) and values by C's natural
-   alignment in the order of the list, the same bytes on every backend: a
-   plain struct with uint64_t for buffers. The block is copied when exec is
-   recorded. A grid is a number of blocks, a block a number of threads. A grid
-   with a 0 in it, recorded, brought along or read, runs nothing. On the CPU a kernel
-   is called once per block; for Vulkan it is SPIR-V, for CUDA PTX or a binary:
-   hcq_vulkan.h and hcq_cuda.h explain their arguments. What blocks and grids a
-   device takes it tells (HCQ_QUERY_MAX_BLOCK ...). Programs of equal code share
-   what a driver makes of it.
+   Copies between devices. A queue or graph copies between buffers of any two
+   devices. Where one of the two sees the other's memory it does the copy. Else
+   that goes through staging memory of its size, which both see, or each has its
+   own and the host copies between: in a graph two commands of its schedule and
+   of the profile; a plain queue goes on when both are done, as after a host
+   command. Buffers that submissions bring must be seen by the device.
+
+   Programs. A program is a kernel with the list of its arguments, which travel
+   as one block: pointers (8 bytes) and values by C's natural alignment in the
+   order of the list, the same bytes on every backend: a plain struct with
+   uint64_t for buffers. A grid is a number of blocks, a block a number of
+   threads; a grid with a 0 in it, recorded, brought along or read, runs
+   nothing. On the CPU a kernel is called once per block; for Vulkan it is
+   SPIR-V, for CUDA PTX or a binary: hcq_vulkan.h and hcq_cuda.h explain their
+   arguments, and grids larger than HCQ_QUERY_MAX_GRID_X ... Programs of equal
+   code share what a driver makes of it.
 
    Updates and values. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a part of a command, a buffer or a number,
    that every submission brings along (hcq_submission.values), without touching
-   the recording; a graph's inputs are in the same list. A submission that is
-   held keeps its values only, and what was recorded then. When it is released
-   it takes a version of its queue (hcq_device_desc.slots of a bound one), or
-   follows those that run if none is free. One case is refused: all versions
-   wait in the middle of their recording, and the queue was changed since. The
-   released submission fails with HCQ_ERROR_LIMIT then. An update between held
-   submissions costs a version, and so do a held graph's other inputs.
+   the recording; a graph's inputs are in the same list. A held submission keeps
+   its values only, and what was recorded then. When it is released it takes a
+   version of its queue (hcq_device_desc.slots of a bound one), or follows those
+   that run if none is free; it fails with HCQ_ERROR_LIMIT if all wait in the
+   middle of their recording and the queue was changed since. An update between
+   held submissions costs a version, and so do a held graph's other inputs.
 
    Graphs. Take a graph when a step that repeats uses several devices or mixes
-   copies with kernels. It (hcq_graph_create) takes commands over buffers of
-   any devices, in an order in which they would be right one after another. It
-   finds out which bytes each reads and writes (arguments, copies,
-   hcq_queue_access) and lets the rest overlap: every device has one compute
-   lane, copies from 16 KiB on that can run beside it use a copy lane, and one
-   lane waits for another only where nothing else has ordered the two already.
+   copies with kernels. It (hcq_graph_create) takes commands over buffers of any
+   devices, in an order in which they would be right one after another. It finds
+   out which bytes each reads and writes (arguments, copies, hcq_queue_access)
+   and lets the rest overlap: every device has one compute lane, copies from 16
+   KiB on that can run beside it use a copy lane, and one lane waits for another
+   only where nothing else has ordered the two already.
 
-   A graph is planned at bind or at the first submit; a buffer that is updated is
-   planned anew at the next one. It is submitted alone, to the device it was made
-   for. A launch brings buffers for the placeholders (hcq_input) and numbers; it
-   follows everything submitted earlier on the devices whose lanes or memory it
-   uses, and has one point. The declared bytes of an input must not overlap
-   another input or buffer of the graph if one of the two is written:
-   HCQ_ERROR_ALIAS, and nothing runs. A host or custom command that fails ends
-   its lane's part of the launch and what depends on that; the point has the
-   failure, the next launch is not affected.
+   A graph is planned at bind or at the first submit, and anew after an update
+   of a buffer. It is submitted alone, to the device it was made for. A launch
+   brings buffers for the placeholders (hcq_input) and numbers; it follows
+   everything submitted earlier on the devices whose lanes or memory it uses,
+   and has one point. The declared bytes of an input must not overlap another
+   input or buffer of the graph if one of the two is written: HCQ_ERROR_ALIAS,
+   and nothing runs. A host or custom command that fails ends its lane's part of
+   the launch and what depends on that; the next launch is not affected.
 
-   HCQ_OVERLAP lets a launch start while earlier work still runs. Between launches
-   of this graph the order that shared memory needs is kept; against all else,
-   other graphs, plain queues, there is none: add waits to the submission. The
-   first launch with the flag follows earlier ones without it. HCQ_STEP runs the
-   graph from the host, command by command in the order that hcq_queue_print
-   shows, and returns when all is done, or the first failure; other threads' work
-   may come in between.
+   HCQ_OVERLAP lets a launch start while earlier work still runs. Between
+   launches of this graph the order that shared memory needs is kept; against
+   all else there is none: add waits to the submission. The first launch with
+   the flag follows earlier ones without it. HCQ_STEP runs the graph from the
+   host, command by command in the order that hcq_queue_print shows, and returns
+   when all is done, or the first failure; other threads' work may come in
+   between.
 
-   Profile. hcq_profile_start makes a device record begin and end of every command
-   and of each hcq_device_synchronize, hcq_profile_save writes it: a trace, a page
-   to look at, a summary. The end of a command is the begin of the next one of its
-   lane if nothing lies between. The latest events are kept in a ring. Failed
-   submissions and eager copies of the host leave none. Where it is off it costs
-   nothing.
+   Profile. hcq_profile_start makes a device record begin and end of every
+   command and of each hcq_device_synchronize. The end of a command is the begin
+   of the next one of its lane if nothing lies between. Failed submissions and
+   eager copies of the host leave none. Where it is off it costs nothing.
 
-   Threads. One thread at a time records, updates, binds or submits a given queue;
-   all else may be called from any thread, but where it says Threads. Callbacks
-   (host commands, custom commands, notifications, loggers) run without library
-   locks; they may set signals, query and submit, and never block: a call that
-   would have to wait returns HCQ_ERROR_WOULD_BLOCK there. A logger is called by
-   the thread whose call wrote the line, before that returns, by several threads
-   at a time if need be, and not after hcq_close. What its own calls write follows
-   once it returned; what is written about that is dropped.
+   Threads. One thread at a time records, updates, binds or submits a given
+   queue; all else may be called from any thread. Callbacks (host commands,
+   custom commands, notifications, loggers) run without library locks; they may
+   set signals, query and submit, and never block: a call that would have to
+   wait returns HCQ_ERROR_WOULD_BLOCK there. A logger is called by the thread
+   whose call wrote the line, before that returns, maybe by several at a time,
+   never after hcq_close; what its own calls write follows once it returned,
+   what is written about that is dropped.
 
    Forks. In a child of fork everything that the parent made answers
-   HCQ_ERROR_CLOSED, at once, whatever the parent's threads were doing; nothing
-   of it is freed there. The child may open devices of its own, on GPUs only if
-   their driver takes that (CUDA does not: fork before, or exec).
+   HCQ_ERROR_CLOSED, at once, and nothing of it is freed. The child may open
+   devices of its own, on GPUs only if their driver takes that (CUDA does not:
+   fork before, or exec).
 
-   Errors. Every function that can fail returns an hcq_result; a negative one
-   is an error. HCQ_ERROR_INVALID is for a parameter that is wrong, HCQ_ERROR_CLOSED
-   for what is gone, HCQ_ERROR_OUT_OF_MEMORY may come of whatever makes or records
-   something, HCQ_ERROR_WOULD_BLOCK in a callback of what says Blocks: the lists
-   below have what else there is. What could not be made is NULL, a zero handle,
-   buffer or point: nobody meets what was there before. Misuse is refused with a log
-   line that names the parameter and leaves the object as it was. The device
-   keeps its first run-time error (hcq_device_error). Calls without a timeout
-   use the device's (30 s) and then log why. Where no logger was given, and for
-   calls that name no open device, what is wrong goes to stderr; with NDEBUG, or
-   HCQ_VALIDATE 0, nothing is printed. hcq_log_none silences a device.
+   Errors. Every function that can fail returns an hcq_result; a negative one is
+   an error. HCQ_ERROR_INVALID is for a parameter that is wrong, _CLOSED for
+   what is gone, _OUT_OF_MEMORY may come of whatever makes or records something,
+   _WOULD_BLOCK in a callback of what says Blocks: the comments below name what
+   else there is. What could not be made is NULL, a zero handle, buffer or
+   point. Misuse is refused with a log line that names the parameter and leaves
+   the object as it was. The device keeps its first run-time error
+   (hcq_device_error). Calls without a timeout use the device's (30 s) and then
+   log why.
 
    ============================================================================
    GLOSSARY                                                       >>glossary
@@ -273,8 +253,7 @@
    environment variables, print with NDEBUG unless a logger does, order lanes
    behind your back, or protect one queue from two recording threads.
 */
-/* Where the implementation could not be right it says so, once, and leaves the
-   declarations. */
+/* Where the implementation could not be right only the declarations stay. */
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
 #if defined(__i386__) || defined(_M_IX86)
 #error "hcq: not for 32-bit x86: a struct's uint64_t is aligned to 4 bytes there, kernels need 8"
@@ -298,7 +277,6 @@
 #if defined(HCQ_IMPLEMENTATION) && !defined(_WIN32) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* clocks and threads under -std=c99; before any system header */
 #endif
-
 #include <stddef.h>
 #include <stdint.h>
 
@@ -313,13 +291,11 @@
 #define HCQI_UNUSED
 #define HCQI_PRINTF(fmt_, first_)
 #endif
-
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
 #define HCQI_INLINE static inline
 #else
 #define HCQI_INLINE static __inline    /* C90: the header part alone */
 #endif
-
 #ifndef HCQ_API
 #ifdef HCQ_STATIC
 #define HCQ_API static HCQI_UNUSED
@@ -327,7 +303,6 @@
 #define HCQ_API extern
 #endif
 #endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -571,7 +546,7 @@ HCQ_API hcq_result hcq_close(hcq_device *device);
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
-/* Describes a device; reads a number (HCQ_ERROR_UNSUPPORTED: not known here). */
+/* Describes a device; reads a number (HCQ_ERROR_UNSUPPORTED: it has none). */
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
 HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
 
@@ -599,8 +574,9 @@ HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
    length, so that (NULL, 0) asks for it, and ends with a zero if size > 0. */
 HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
 
-/* Loggers to give as log_fn: a line on stderr, and nothing. The default is the
-   first for what is not HCQ_OK; with NDEBUG (HCQ_VALIDATE 0) the second. */
+/* Loggers to give as log_fn: a line on stderr, and nothing. The default, also
+   of calls that name no open device, is the first for what is not HCQ_OK; with
+   NDEBUG (HCQ_VALIDATE 0) the second. */
 HCQ_API void hcq_log_stderr(void *user, hcq_result result, const char *text);
 HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
@@ -611,7 +587,7 @@ enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
     HCQ_ZEROED = 4,                    /* every byte 0 before any later work sees it */
-        HCQ_HOST_WRITES = 8                /* the same, but the host only writes: may read slowly */
+    HCQ_HOST_WRITES = 8                /* the same, but the host only writes: may read slowly */
 };
 
 /* Allocates device memory, at least 64-byte aligned; contents are undefined
@@ -896,7 +872,7 @@ typedef enum hcq_command_kind {
 } hcq_command_kind;
 
 enum {
-        HCQ_OVERLAP = 1,                   /* command: no edge to the previous; launch: see Graphs */
+    HCQ_OVERLAP = 1,                   /* command: no edge to the previous; launch: see Graphs */
     HCQ_UNORDERED = 2,                 /* submission: no order within its lane */
     HCQ_STEP = 4,                      /* graph launch: on the host, item by item */
     HCQ_COPY_LISTS = 8                 /* HCQ_STEP, print, dot: copies in lists of their own */
@@ -967,7 +943,7 @@ typedef struct hcq_submission {
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
-        uint64_t affinity;                 /* the lane, modulo those of the kind; HCQ_ANY_LANE [0] */
+    uint64_t affinity;                 /* the lane, modulo those of the kind; HCQ_ANY_LANE [0] */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
     const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
     uint32_t value_count;
@@ -1182,7 +1158,7 @@ typedef struct hcq_profile_desc {
 typedef enum hcq_profile_format {
     HCQ_PROFILE_TRACE,                 /* JSON for chrome://tracing and ui.perfetto.dev */
     HCQ_PROFILE_HTML,                  /* a page with a timeline, nothing else needed */
-        HCQ_PROFILE_SUMMARY                /* text: a line per name, arrow, synchronized device */
+    HCQ_PROFILE_SUMMARY                /* text: a line per name, arrow, synchronized device */
 } hcq_profile_format;
 
 /* Starts to record the commands that are submitted to `device` from now on,
@@ -1283,19 +1259,19 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
 /* ---- backend ------------------------------------------------- >>backend - */
 /* For those who write a backend; users of hcq can stop reading here.
 
-   The core does the recording, signals, hold-back, timelines, caching and
-   staging. A backend brings memory, programs, and lanes: in-order places to
-   run batches, each with two counters that only rise (the active one and its
-   shadow). A batch is a run of packets with waits before and one counter
-   raised after it. The core never hands over a wait before the batch that
-   raises it, so native queues cannot deadlock even if all lanes share one.
+   The core records, orders, holds back, caches and stages. A backend brings
+   memory, programs, and lanes: in-order places to run batches, each with two
+   counters that only rise (the active one and its shadow). A batch is a run of
+   packets with waits before and one counter raised after it. No wait is handed
+   over before the batch that raises it, so native queues cannot deadlock even
+   if all lanes share one.
 
    Recipe: a table with what is not optional runs everything, if slowly; each
    later step makes something faster. The suite of tests/conformance passes
    after each: tests/mocks/mock.h is a whole backend for it to run on.
    1. devices, open (what the device is goes to `caps`), lane_open, close.
    2. alloc, dealloc; program_create, program_destroy.
-   3. submit reads the packets and hands them over, completed, wait and
+   3. submit reads the packets and hands them over; completed, wait and
       counter_reset look after the counters. Host commands and waits for other
       devices are the core's then, on a thread of its own (kick wakes that).
    4. What failed: hcq_backend_job_fail before the counter is raised; what is
@@ -1304,12 +1280,11 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
       those of 1 and 2 may, and encode.
    6. encode, patch, encode_free: what is submitted again is there already.
    7. can_wait, import, map, clock, watch, query, as far as the hardware has it.
-   hcq_registry_register makes it known, "NAME" in hcq_open opens it.
+      hcq_registry_register makes it known, "NAME" in hcq_open opens it.
 
-   Locks: every function but those marked UNLOCKED is called with the core's
-   lock held, one at a time in the whole process. None may call a public hcq_
-   function; the hcq_backend_* helpers marked UNLOCKED must not be called
-   with the lock held, that is from inside a locked function. */
+   Locks: the core's lock is held, one call at a time in the whole process, but
+   for functions marked UNLOCKED. None may call a public hcq_ function; helpers
+   marked UNLOCKED must not be called from inside a locked function. */
 
 #define HCQ_BACKEND_VERSION 7
 
@@ -1323,12 +1298,9 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 #define HCQ_GRID_ABOVE "its grid: above the maximum" /* `native` of that error */
 #define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
 
-/* What one command is after recording; 64 bytes, fields at fixed offsets. Waits
-   and signals are packets too but never reach a backend: batches are cut there.
-   What a submission will bring as dst or src has a top byte until then that no
-   address has. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
-   nanoseconds, or what `stamp_ns` makes nanoseconds of; whole, since the host may read
-   an earlier run's there. */
+/* A command after recording. Waits and signals are packets too but never reach
+   a backend: batches are cut there. What a submission will bring as dst or src
+   has a top byte until then that no address has. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
     uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_CHANGES */
@@ -1337,10 +1309,8 @@ typedef struct hcq_packet {
     union {
         struct {
             void *code;                /* hcq_backend.program_create */
-            uint64_t args;             /* device address of the argument block; the CPU's
-                                          is a host pointer */
-            uint32_t grid[3];          /* HCQ_GRID_IS_EMPTY: nothing runs; indirect: the
-                                          maximum, with HCQ_GRID_INDIRECT */
+            uint64_t args;             /* the argument block's device address; CPU: host pointer */
+            uint32_t grid[3];          /* indirect: the maximum, with HCQ_GRID_INDIRECT */
             uint32_t block[3];
             hcq_program *program;
             uint64_t grid_at;          /* indirect: where it is; see caps.indirect */
@@ -1348,9 +1318,10 @@ typedef struct hcq_packet {
         struct { uint64_t dst, src, size; } copy; /* write, too: src is where its bytes are */
         struct { uint64_t dst, src, size; void *to, *from; } carry; /* core */
         struct { uint64_t dst, value, size; } fill;
-        struct { void *signal; uint64_t dst; } stamp; /* timestamp */
-        struct { hcq_host_fn fn; void *user; void *marks; uint32_t most[3]; } host;
-                                       /* marks, most: core */
+        struct { void *signal; uint64_t dst; } stamp; /* timestamp: the time in ns, or what
+                                          stamp_ns knows; 8 bytes at once, for who reads there */
+        struct { hcq_host_fn fn; void *user; void *marks; uint32_t most[3]; } host; /* the core's:
+                                          marks, most */
         struct {
             const hcq_custom_type *type;
             hcq_custom_fn encode_fn;   /* of this backend */
@@ -1380,17 +1351,16 @@ typedef struct hcq_lane {
     hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
     uint32_t index;                    /* among its kind, or among the imported ones */
     int imported;                      /* follows work that others do, see hcq_backend_post */
-    void *self;                        /* the backend's device; one that wraps another
-                                          stores the inner one's in lane_open */
+    void *self;                        /* the backend's device; in lane_open one that wraps
+                                          another stores the inner one's */
     void *native;                      /* the backend's own, set by lane_open */
 } hcq_lane;
 
-/* `lane`'s counter number `counter` (0 or 1) at `value` or above. `epoch` is
-   the same moment in the core's unlimited count. */
+/* `lane`'s counter number `counter` (0 or 1) at `value` or above. */
 typedef struct hcq_lane_point {
     hcq_lane *lane;
     uint64_t value;
-    uint64_t epoch;
+    uint64_t epoch;                    /* the same moment in the core's unlimited count */
     uint32_t counter;
     uint32_t order_only;               /* of a wait: a failure does not matter */
 } hcq_lane_point;
@@ -1419,10 +1389,8 @@ typedef struct hcq_backend_caps {
     char name[96];                     /* of the device */
     uint32_t compute_lanes, copy_lanes; /* what the core shall make; copy may be 0 */
     uint32_t imported_lanes;           /* for hcq_backend_post */
-    int host_times;                    /* timestamps are the host's, when it noticed: not
-                                          HCQ_FEATURE_PROFILING */
-    int copy_shared;                   /* copies have no hardware of their own: graphs
-                                          leave them on compute lanes */
+    int host_times;                    /* timestamps: when the host noticed, no PROFILING */
+    int copy_shared;                   /* copies have no hardware: graphs' go to compute lanes */
     int edges;                         /* encode takes those of graphs; one that is a single
                                           run of commands then uses one lane */
     uint64_t memory_bytes;             /* 0 = unknown */
@@ -1433,17 +1401,15 @@ typedef struct hcq_backend_caps {
     int indirect;                      /* exec packets may have `grid_at`; else the service
                                           thread reads it, and changes the grid by patch */
     int unlocked;                      /* alloc, dealloc, import, program_create, exec_check,
-                                          encode and encode_free are called without the core's
-                                          lock (or with it), several at once; hcq_backend_lock
-                                          then guards what they change */
+                                          encode and encode_free are called without the lock,
+                                          too, several at once: hcq_backend_lock guards */
 } hcq_backend_caps;
 
-/* What tests of backends force; open finds a copy of it in its description, if
-   need be a zero one. */
+/* What tests of backends force; open finds a copy in its description, maybe
+   zero. */
 typedef struct hcq_device_test {
     int no_copy_lane;                  /* copy queues run on compute lanes */
-    int no_native_wait;                /* lanes of other devices are not waited for
-                                          natively, work is held instead */
+    int no_native_wait;                /* work that waits for other devices is held instead */
     uint64_t counter_limit;            /* a smaller one than caps.counter_limit */
 } hcq_device_test;
 
@@ -1462,24 +1428,24 @@ typedef struct hcq_backend {
     uint32_t (*devices)(void *driver, hcq_device_info *infos, uint32_t capacity);
     const char *(*why_none)(void *driver);
 
-    /* Device. `device` is for the hcq_backend_* helpers, which work at once; `desc`
-       has every default, the hooks of `memory`, too, but what a backend chooses.
-       All four UNLOCKED. close: after all lanes are closed. */
+    /* Device. `device` is for the hcq_backend_* helpers, which work at once;
+       `desc` has every default but what a backend chooses. close: after all
+       lanes, lane_close: after all batches of it. query is optional. All
+       UNLOCKED but query. */
     hcq_result (*open)(void *driver, hcq_device *device, uint32_t ordinal,
                        const hcq_device_desc *desc, hcq_backend_caps *caps, void **self);
     void (*close)(void *self);
     hcq_result (*lane_open)(void *self, hcq_lane *lane);
-    void (*lane_close)(void *self, hcq_lane *lane); /* all its batches are done */
-    hcq_result (*query)(void *self, hcq_query key, uint64_t *value); /* optional */
+    void (*lane_close)(void *self, hcq_lane *lane);
+    hcq_result (*query)(void *self, hcq_query key, uint64_t *value);
 
-    /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, maybe with
-       HCQ_HOST_WRITES (never where all memory is the host's), or HCQ_ZEROED when
-       memory.host will be NULL (host memory is zeroed by the core). import, map,
-       unmap: optional. map gives the address at which this device sees the memory
-       of another one, or an error; it is called again for the same memory. With
-       `memory` NULL it says whether all memory of that device can be mapped. unmap:
-       the memory is about to go, called once if map was ever asked for it. Locked: all
-       devices wait for whatever they take; see caps.unlocked. */
+    /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, maybe
+       with HCQ_HOST_WRITES (never where all memory is the host's), or
+       HCQ_ZEROED when memory.host will be NULL (the core clears host memory).
+       The rest is optional. map gives the address, each time the same, at which
+       this device sees the memory of another one, or an error; `memory` NULL:
+       can all memory of that device be mapped? unmap: the memory is about to
+       go, once if map was ever asked for it. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
@@ -1488,19 +1454,20 @@ typedef struct hcq_backend {
     void (*unmap)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                   const hcq_memory *memory);
 
-    /* Programs. `code` goes into exec packets. The same code in two descriptions, or
-       the same text, lies at one address while there are programs of it. exec_check,
-       optional: can it run with blocks of this size? Logs why not. statistics,
-       optional: as in hcq_program_info. */
+    /* Programs. `code` goes into exec packets. Equal code lies at one address
+       while there are programs of it. exec_check, optional: can it run with
+       blocks of this size? Logs why not. statistics, optional: as in
+       hcq_program_info. */
     hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
                                  const hcq_program_info *info, void **code);
     void (*program_destroy)(void *self, void *code);
     hcq_result (*exec_check)(void *self, void *code, const uint32_t block[3]);
     void (*statistics)(void *self, void *code, char *text, size_t size);
 
-    /* Versions, all optional together: encode once; patch packet `index` after
-       the core changed it (never while the version runs), forget (once for
-       each encode that left `encoded` not NULL). Without them submit reads the packets. */
+    /* Versions, all optional together (else submit reads the packets): encode
+       once; patch packet `index` after the core changed it, never while the
+       version runs; forget, once for each encode that left `encoded` not
+       NULL. */
     hcq_result (*encode)(void *self, hcq_recording *recording);
     hcq_result (*patch)(void *self, hcq_recording *recording, uint32_t index);
     void (*encode_free)(void *self, hcq_recording *recording);
@@ -1508,11 +1475,12 @@ typedef struct hcq_backend {
     /* Work. submit: enqueue behind the lane's earlier batches, which this one
        sees complete; do not block. HCQ_NOT_READY = accepted, and call flush
        (UNLOCKED, from any thread) once after this group of submits. With `give`
-       it means: keep the batch. The core gives what it kept in the order of the
-       submits, UNLOCKED, one thread at a time for a device, so a native wait
-       always finds its raise given. give takes the first of `count`, one at
-       least, and returns how many; it stops behind one that it reported with
-       hcq_backend_job_fail, and raises the end of that one, too. */
+       instead it means: keep the batch. The core gives what it kept in the
+       order of the submits, UNLOCKED, one thread at a time for a device, so a
+       native wait always finds its raise given. give takes the first of
+       `count`, one at least, and returns how many; it stops behind one that it
+       reported with hcq_backend_job_fail, and raises the end of that one,
+       too. */
     hcq_result (*submit)(void *self, hcq_lane *lane, hcq_batch *batch);
     void (*flush)(void *self);         /* one of these two, or none */
     uint32_t (*give)(void *self, const hcq_batch *batches, uint32_t count);
@@ -1520,9 +1488,9 @@ typedef struct hcq_backend {
     /* completed: the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT
        or an error such as HCQ_ERROR_LOST. `serves`: by the core's service
        thread; kick (optional, UNLOCKED, any thread) ends that wait, or the next
-       one, early. counter_reset: back to 0; nothing uses it. lose, optional,
-       UNLOCKED, nothing is being given: the device is lost (hcq_backend_lost),
-       and what may still run must have ended when this returns. */
+       one, early. counter_reset: back to 0; nothing uses it. lose (optional,
+       UNLOCKED, nothing is being given): after hcq_backend_lost; what may still
+       run must have ended when this returns. */
     uint64_t (*completed)(void *self, hcq_lane *lane, uint32_t counter);
     hcq_result (*wait)(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
                        uint64_t timeout_ns, int serves);
@@ -1530,102 +1498,89 @@ typedef struct hcq_backend {
     void (*counter_reset)(void *self, hcq_lane *lane, uint32_t counter);
     void (*lose)(void *self);
 
-    /* Can batches of this device wait for `other`'s counters? Asked for lanes
-       of other devices only, which may be of other backends; NULL: no. */
-    int (*can_wait)(void *self, const struct hcq_backend *owner_backend,
-                    const hcq_lane *other);
-
-    /* Optional, for backends with threads of their own: call
+    /* The rest is optional. can_wait: can batches of this device wait for the
+       counters of `other`, a lane of another device, maybe of another backend?
+       watch, for backends with threads of their own: call
        hcq_backend_notify(lane) soon after every batch completed on `lane`,
-       while `on`. Otherwise the core starts its service thread for that. */
+       while `on`; else the core starts its service thread for that. clock
+       (UNLOCKED): both now, the device's as timestamps show it; an error: there
+       is none after all. stamp_ns: what a TIMESTAMP stored, as nanoseconds. */
+    int (*can_wait)(void *self, const struct hcq_backend *owner_backend, const hcq_lane *other);
     void (*watch)(void *self, hcq_lane *lane, int on);
-
-    /* Optional: both clocks now, the device's as timestamps show it. UNLOCKED. An
-       error: there is none after all. stamp_ns, optional: what a TIMESTAMP
-       stored, as nanoseconds. */
     hcq_result (*clock)(void *self, hcq_clock *clock);
     uint64_t (*stamp_ns)(void *self, const hcq_lane *lane, uint64_t stored);
 } hcq_backend;
 
-/* The backend that a registry (NULL = the default one) has under a name, for one
-   that wraps it, as examples/backend.c does; NULL = none. UNLOCKED. */
+/* The backend that a registry has under a name, for one that wraps it, as
+   examples/backend.c does; NULL = none. UNLOCKED. */
 HCQ_API const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name);
 
-/* Memory by the user's hooks. align: a power of two. NULL = out of memory. */
+/* Memory by the user's hooks, `align` a power of two, NULL = out of memory; a
+   line for the user's logger, `device` NULL: none is known. Any lock state. */
 HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
 HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
+HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
+    HCQI_PRINTF(3, 4);
 
 /* From `begins` 1 to 0, around a function of the user's that the backend calls,
    what would block answers HCQ_ERROR_WOULD_BLOCK; for good on a thread of the
    backend's that runs kernels or host commands. May be nested. Lock-free. */
 HCQ_API void hcq_backend_callback(int begins);
-
-/* A line for the user's logger; `device` NULL: none is known. Any lock state. */
-HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
-    HCQI_PRINTF(3, 4);
-
 /* After `watch`: something completed on the lane. UNLOCKED, any thread. */
 HCQ_API void hcq_backend_notify(hcq_lane *lane);
 
-/* HCQ_OK, or why the job failed: its packets must then not run, and every
-   batch of it still to complete is reported with hcq_backend_job_fail. Stays
-   HCQ_OK until a batch of the same lane was reported so. Lock-free. */
+/* HCQ_OK, or why the job failed: its packets must then not run, and every batch
+   of it still to complete is reported with hcq_backend_job_fail. Stays HCQ_OK
+   until a batch of the same lane was reported so. Lock-free. */
 HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
-
 /* Fails the batch that ends at `done`, and what follows in its job; call it
    before the counter is raised. The command or the native call that did it, if
-   there is one, is kept as the device's first error, and logged: with `done` NULL,
-   for who lost the device, that is all. Any lock state; with it no job ends. */
+   there is one, is kept as the device's first error, and logged: with `done`
+   NULL, for who lost the device, that is all. Any lock state; with it no job
+   ends. */
 HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
                                   const hcq_packet *packet, const char *native,
                                   int64_t native_code);
-
-/* A program's device, NULL if it is none, and its code there, for as long as that
-   is open. UNLOCKED. */
-HCQ_API void *hcq_backend_code(const hcq_program *program, hcq_device **device);
-
-/* The lane's epochs up to this one are over, as far as the core saw. Lock-free. */
-HCQ_API uint64_t hcq_backend_done(const hcq_lane *lane);
-
-/* The result of a reached wait: HCQ_OK, or the failure of the batch that
-   raised it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
-HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
-
-/* The whole device failed (lost): nothing more is given, everything pending ends with
-   `result`, and versions, memory and programs may be freed, once this call into hcq
-   ends (UNLOCKED: at once). The first call counts. `native` stays. Any lock state. */
+/* The whole device failed (lost): nothing more is given, everything pending
+   ends with `result`, and versions, memory and programs may be freed, once this
+   call into hcq ends (UNLOCKED: at once). The first call counts. `native`
+   stays. Any lock state. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
+/* The result of a reached wait: HCQ_OK, or the failure of the batch that raised
+   it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
+HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
+/* The lane's epochs up to this one are over, as far as the core saw.
+   Lock-free. */
+HCQ_API uint64_t hcq_backend_done(const hcq_lane *lane);
+/* A program's device, NULL if it is none, and its code there. UNLOCKED. */
+HCQ_API void *hcq_backend_code(const hcq_program *program, hcq_device **device);
 
-/* Takes (1) or gives back (0) the core's lock, for what an UNLOCKED function
-   changes and others look at: a few stores, work is done outside.
-   Any lock state. */
+/* Takes (1) or gives back (0) the core's lock, in any state, for what an
+   UNLOCKED function changes and others look at: a few stores, work is done
+   outside. */
 HCQ_API void hcq_backend_lock(int locked);
-
-/* Takes the core's lock for a function that a backend adds, and gives its device;
-   NULL, and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED).
-   leave gives the lock back, and `result`. UNLOCKED. */
+/* Takes the core's lock for a function that a backend adds, and gives its
+   device; NULL, and why: it is closed, or of another backend
+   (HCQ_ERROR_UNSUPPORTED). leave gives the lock back, and `result`.
+   UNLOCKED. */
 HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
 HCQI_INLINE hcq_result hcq_backend_leave(hcq_result result) {
-    hcq_backend_lock(0);
-    return result;
+    hcq_backend_lock(0); return result;
 }
-
-/* Where a point will be reached; `lane` NULL: it is. HCQ_NOT_READY: it was not
-   handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. With the
-   core's lock. */
+/* With the lock. Where a point will be reached; `lane` NULL: it is.
+   HCQ_NOT_READY: not handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of
+   `device`. */
 HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found);
-
-/* HCQ_OK, or why `buffer` is not a living one of its device. As above. */
+/* With the lock. HCQ_OK, or why `buffer` is not a living one of its device. */
 HCQ_API hcq_result hcq_backend_buffer(const hcq_buffer *buffer);
-
-/* A submission to an imported lane: an empty batch with hcq_batch.posted = `value`,
-   complete when the backend says that its counter is there. It gives work of
-   others, that was handed over elsewhere, a point. As hcq_backend_point. */
+/* With the lock. A submission to an imported lane: an empty batch with
+   hcq_batch.posted = `value`, complete when the backend says that its counter
+   is there. It gives work of others, that was handed over elsewhere, a
+   point. */
 HCQ_API hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
                                     hcq_point *point);
-
-/* Asks for a flush at the end of this call into hcq. Locked functions only. */
+/* In locked functions only: a flush at the end of this call into hcq. */
 HCQ_API void hcq_backend_flush_soon(hcq_device *device);
 
 /* The system, as the core and the backends share it. hcq_sys_wait sleeps while
@@ -1648,7 +1603,6 @@ HCQ_API void hcq_sys_library_close(void *library);
 #ifdef __cplusplus
 }
 #endif
-
 #endif /* HCQ_H */
 
 /* ========================================================================== */
