@@ -8,7 +8,7 @@
 /* Memory that waits is released by submitted work, of this device and of another
    one, and at once where there is nothing to wait for. The buffer is recorded and used
    by submissions before, which are held with it, and nobody else is. */
-static void memory_released_by_submitted_work(TEST_ARGS) {
+TEST(memory_released_by_submitted_work) {
     for (int i = 0; i < 2; i++) {
         hcq_device *from = i ? dev2() : T.dev;
         hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
@@ -69,7 +69,7 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
 }
 
 /* Work of the same device, and of another one that sees its memory. */
-static void alloc_after_waits_for_last_users(TEST_ARGS) {
+TEST(alloc_after_waits_for_last_users) {
     for (uint32_t i = 0; i < 32; i++) {
         hcq_device *user = i & 16 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
         reuse_block(user, i & 7, (i & 8) != 0);
@@ -77,7 +77,7 @@ static void alloc_after_waits_for_last_users(TEST_ARGS) {
 }
 
 /* Freed again before it was ever ready, by either way. */
-static void alloc_after_freed_early(TEST_ARGS) {
+TEST(alloc_after_freed_early) {
     hcq_point gate = make_gate(T.dev), last = make_gate(T.dev), ready, freed;
     hcq_buffer a, b;
     CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 640, 0, &a, &ready));
@@ -100,7 +100,7 @@ static void alloc_after_freed_early(TEST_ARGS) {
 /* alloc_after takes over a block that another device still writes, fails, and is
    freed: the block is not free before that device is done. Neither does it leave the
    cache, as a younger one does that nobody uses. */
-static void failed_alloc_keeps_the_users(TEST_ARGS) {
+TEST(failed_alloc_keeps_the_users) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     static unsigned char bytes[4096];
     hcq_point wait = make_gate(T.dev), ready;
@@ -149,7 +149,7 @@ static hcq_result get_now(void *bytes, hcq_buffer src, uint64_t size) {
 
 /* Usable until the points are reached, refused from then on, and handed out
    again. */
-static void free_after_is_held(TEST_ARGS) {
+TEST(free_after_is_held) {
     hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())}, freed, done;
     hcq_buffer a, b, copy = make_words(T.dev, 16);
     unsigned char byte = 0x21;
@@ -186,7 +186,7 @@ static void free_after_is_held(TEST_ARGS) {
 
 /* Work that names the buffer and was submitted before the points are reached is
    safe: the block is nobody else's before that is done. */
-static void free_after_with_late_users(TEST_ARGS) {
+TEST(free_after_with_late_users) {
     hcq_point gate = make_gate(T.dev), late = make_gate(T.dev), freed, done, ready;
     hcq_buffer a, b, c, copy;
     CHECK_OK(hcq_alloc(T.dev, 8192, 0, &a));
@@ -214,7 +214,7 @@ static void free_after_with_late_users(TEST_ARGS) {
 /* A wait fails, before or after the call, or its signal goes. What is allocated fails
    with it, and is still to be freed, once. What is freed is freed all the same, as there
    waits only order, but not before the others are over, too. */
-static void memory_after_failed_waits(TEST_ARGS) {
+TEST(memory_after_failed_waits) {
     unsigned char byte = 1;
     for (int i = 0; i < 3; i++) {
         hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, freed, ready, after, done;
@@ -263,7 +263,7 @@ static void use_temporary(hcq_device *device, hcq_queue *q, hcq_program *mix, hc
 
 /* A thousand temporaries that the host never waits for take the room of a few. Each
    adds to the sum of its lane, so that none may be handed out too early. */
-static void temporaries_stay_bounded(TEST_ARGS) {
+TEST(temporaries_stay_bounded) {
     enum { ROUNDS = 1000, WORDS = 1024, ROOM = 8 * WORDS * 4 };
     for (uint32_t inflight = 0; inflight <= 3; inflight += 3) { /* 3: lanes are always full */
         static uint32_t model[2][WORDS];
@@ -343,7 +343,7 @@ static void copyin_in_order(hcq_device *device, hcq_buffer buffer) {
     CHECK_BYTES(buffer, want, sizeof in);
 }
 
-static void copyin_beside_held_work(TEST_ARGS) {
+TEST(copyin_beside_held_work) {
     each_eager_memory(5000, 4096, 4, copyin_in_order);
 }
 
@@ -379,7 +379,7 @@ static void copyin_whole(hcq_device *device, hcq_buffer buffer) {
     CHECK_BYTES(buffer, in, sizeof in);
 }
 
-static void copyin_beyond_staging(TEST_ARGS) {
+TEST(copyin_beyond_staging) {
     each_eager_memory(STAGED * STAGES + 1, STAGED, STAGES, copyin_whole);
 }
 
@@ -402,7 +402,7 @@ static void copyins_share(hcq_device *device, hcq_buffer buffer) {
     }
 }
 
-static void small_copyins_share_staging(TEST_ARGS) {
+TEST(small_copyins_share_staging) {
     each_eager_memory(SMALL_COPIES * 4, SHARED_STAGE, 32, copyins_share);
 }
 
@@ -429,7 +429,7 @@ static void *waiting_call_run(void *user) {
 }
 
 /* A thread that waits in a call for its end stands in nobody's way. */
-static void calls_beside_a_waiting_thread(TEST_ARGS) {
+TEST(calls_beside_a_waiting_thread) {
     for (int reads = 0; reads < 2; reads++) {
         hcq_device *device = eager_device(0, 0);
         hcq_point gate = make_gate(device);
@@ -471,7 +471,7 @@ static void calls_beside_a_waiting_thread(TEST_ARGS) {
 }
 
 /* A lane that is full: eager calls give up in their own time, not the device's. */
-static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
+TEST(transfers_give_up_in_a_full_lane) {
     static unsigned char bytes[4096];
     for (uint32_t flags = 0; flags <= HCQ_UNORDERED; flags += HCQ_UNORDERED) {
         hcq_device_desc desc = test_desc();
@@ -502,11 +502,3 @@ static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
         CHECK_OK(hcq_close(device));
     }
 }
-
-#define AFTER_TESTS \
-    TEST(memory_released_by_submitted_work), TEST(alloc_after_waits_for_last_users), \
-    TEST(alloc_after_freed_early), TEST(failed_alloc_keeps_the_users), \
-    TEST(free_after_is_held), TEST(free_after_with_late_users), TEST(memory_after_failed_waits), \
-    TEST(temporaries_stay_bounded), TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
-    TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
-    TEST(transfers_give_up_in_a_full_lane)

@@ -5,7 +5,7 @@
 /* ---- references ---- */
 
 /* One closes, the others are told. */
-static void device_references(TEST_ARGS) {
+TEST(device_references) {
     hcq_device *device = test_open(0, NULL);
     uint64_t value;
     CHECK_OK(hcq_device_retain(device));
@@ -41,7 +41,7 @@ static void *holder_run(void *user) {
 
 /* Whichever thread gives the last reference back closes, once; one that is given back
    at any moment of a hcq_close is taken. */
-static void device_references_in_threads(TEST_ARGS) {
+TEST(device_references_in_threads) {
     enum { N = 4 };
     static blocked_call h[N];
     static notice n;
@@ -80,7 +80,7 @@ static void device_references_in_threads(TEST_ARGS) {
 /* Its held work would raise s@2, and another device runs what raises s@1: what is
    cancelled, or fails as the device is lost, waits for nobody; nor does an idle device
    that is closed, whose narrow counters were swapped before. */
-static void the_end_does_not_wait_for_others(TEST_ARGS) {
+TEST(the_end_does_not_wait_for_others) {
     for (int lost = 0; lost <= is_mock(); lost++) {
         const hcq_result want = lost ? HCQ_ERROR_LOST : HCQ_ERROR_CANCELLED;
         mock_control control;
@@ -119,7 +119,7 @@ static void the_end_does_not_wait_for_others(TEST_ARGS) {
 /* Queues of one submission have failed, both or one, above values that another device
    still raises: its answers are there at once, before the closing and after it, lower
    values are still waited for, and nothing above them lands any more. */
-static void close_with_failures_above_others(TEST_ARGS) {
+TEST(close_with_failures_above_others) {
     for (int bad = 1; bad <= 3; bad++) { /* bits: which queues fail */
         hcq_device *device = test_open(2, NULL);
         hcq_point low[3], fails = make_gate(T.dev), ends = make_gate(T.dev), failed;
@@ -171,7 +171,7 @@ static void close_with_failures_above_others(TEST_ARGS) {
    returns, by call and by handle, and only once; what was handed over is finished.
    Another device's work, which would raise its signal, is held or runs, where that does
    not hold up all others. */
-static void notices_end_with_their_device(TEST_ARGS) {
+TEST(notices_end_with_their_device) {
     enum { POINTS = 7 };
     static notice n[POINTS];
     for (int runs = 0; runs < 2 - (int)T.variant->one_fifo; runs++) {
@@ -221,7 +221,7 @@ static void *blocked_submit(void *user) {
 
 /* A queue of the closed device is just being submitted to another one, whose lane
    is full: the queue stays until the call is over. */
-static void queue_outlives_its_submit(TEST_ARGS) {
+TEST(queue_outlives_its_submit) {
     blocked_call submits, closes;
     hcq_device_desc desc = test_desc();
     desc.inflight = 1;
@@ -255,7 +255,7 @@ static void queue_outlives_its_submit(TEST_ARGS) {
 
 /* A free that waits for a device that goes and for a signal: it goes on waiting
    for the signal, and nobody gets the memory before. */
-static void free_after_and_a_device_that_goes(TEST_ARGS) {
+TEST(free_after_and_a_device_that_goes) {
     for (int lost = 0; lost <= is_mock(); lost++) { /* closed; lost before */
         mock_control control;
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
@@ -284,7 +284,7 @@ static void free_after_and_a_device_that_goes(TEST_ARGS) {
 
 /* Another device's work names the closed one's memory: what is held is cancelled,
    what runs is waited for. */
-static void memory_outlives_running_work(TEST_ARGS) {
+TEST(memory_outlives_running_work) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     for (int runs = 0; runs < 2; runs++) {
         static unsigned char bytes[4096];
@@ -323,7 +323,7 @@ static void memory_outlives_running_work(TEST_ARGS) {
 
 /* A queue once named the memory of a device that is closed now, and another one
    has its place: closing that one is nothing to the queue. */
-static void a_place_is_taken_again(TEST_ARGS) {
+TEST(a_place_is_taken_again) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     hcq_device *device = test_open(0, NULL);
     hcq_buffer x = make_words(device, 16), y = make_words(T.dev, 16), z = make_words(T.dev, 16);
@@ -344,7 +344,7 @@ static void a_place_is_taken_again(TEST_ARGS) {
 }
 
 /* A graph names a program whose device closes, and then a second one that ran it, too. */
-static void a_program_outlives_its_devices(TEST_ARGS) {
+TEST(a_program_outlives_its_devices) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     hcq_device *closes[2] = {test_open(0, NULL), test_open(0, NULL)};
     hcq_device *device = test_open(0, NULL);
@@ -364,7 +364,7 @@ static void a_program_outlives_its_devices(TEST_ARGS) {
 
 /* Closing ends what is held, of this device and of those who wait for it, and
    gives everything back (the teardown counts). */
-static void close_with_held_memory(TEST_ARGS) {
+TEST(close_with_held_memory) {
     hcq_device *device = test_open(0, NULL);
     hcq_point gate = make_gate(T.dev), ready, freed, follower[2];
     hcq_buffer a, b = make_words(device, 64);
@@ -516,7 +516,7 @@ static void long_call_meanwhile(long_caller *c, int closes) {
 /* Allocating, importing, compiling, checking and encoding, by bind, by submit, for a
    profile of a queue that is destroyed, destroying one, or by the set that releases two
    submissions of which the second needs a version of its own. */
-static void long_calls_concern_one_device(TEST_ARGS) {
+TEST(long_calls_concern_one_device) {
     hcq_backend backend = mock_named("LONG", "takes long");
     hcq_registry *registry = make_registry();
     hcq_device_desc desc = mock_only_desc();
@@ -569,12 +569,3 @@ static void long_calls_concern_one_device(TEST_ARGS) {
     }
     hcq_registry_destroy(registry);
 }
-
-#define CLOSING_TESTS \
-    TEST(long_calls_concern_one_device), \
-    TEST(device_references), TEST(device_references_in_threads), \
-    TEST(the_end_does_not_wait_for_others), TEST(close_with_failures_above_others), \
-    TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
-    TEST(free_after_and_a_device_that_goes), TEST(memory_outlives_running_work), \
-    TEST(a_place_is_taken_again), TEST(a_program_outlives_its_devices), \
-    TEST(close_with_held_memory)

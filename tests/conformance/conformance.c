@@ -38,42 +38,4 @@
 #include "limits.h"
 #include "numbers.h"
 
-static const struct CMUnitTest tests[] = {
-    DEVICES_TESTS,
-    MEMORY_TESTS,
-    SIGNAL_TESTS,
-    QUEUE_TESTS,
-    ORDER_TESTS,
-    UPDATE_TESTS,
-    INDIRECT_TESTS,
-    HOST_TESTS,
-    AFTER_TESTS,
-    TRANSFER_TESTS,
-    DRIVER_TESTS,
-    TRACE_TESTS,
-    NOTIFY_TESTS,
-    WAITS_TESTS,
-    EXPLAIN_TESTS,
-    CLOSING_TESTS,
-    COST_TESTS,
-    GRAPH_TESTS,
-    GRAPH_LAUNCH_TESTS,
-    GRAPH_LIMITS_TESTS,
-    FAR_TESTS,
-    PROFILE_TESTS,
-    VALUES_TESTS,
-    ERRORS_TESTS,
-    FAILURE_TESTS,
-    FORK_TESTS,
-    LARGE_TESTS,
-    LIMITS_TESTS,
-    NUMBERS_TESTS,
-};
-
-int main(int argc, char **argv) {
-    int result = test_start(argc, argv);
-    if (result != 0) {
-        return result;
-    }
-    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return test_main(argc, argv); }

@@ -76,7 +76,7 @@ static uint64_t explain_many(uint32_t n, int held) {
 static uint64_t explain_many_waits(uint32_t n) { return explain_many(n, 0); }
 static uint64_t explain_many_held(uint32_t n) { return explain_many(n, 1); }
 
-static void explaining_is_bounded(TEST_ARGS) {
+TEST(explaining_is_bounded) {
     GROWS_LIKE_N(explain_many_waits, 2000);
     GROWS_LIKE_N(explain_many_held, 5120);
 }
@@ -121,7 +121,7 @@ static uint64_t come_and_go(uint32_t n, int notices) {
 static uint64_t notices_come_and_go(uint32_t n) { return come_and_go(n, 1); }
 static uint64_t signals_come_and_go(uint32_t n) { return come_and_go(n, 0); }
 
-static void handles_are_found_at_once(TEST_ARGS) {
+TEST(handles_are_found_at_once) {
     GROWS_LIKE_N(notices_come_and_go, 8000);
     GROWS_LIKE_N(signals_come_and_go, 8000);
 }
@@ -165,7 +165,7 @@ static uint64_t freed_behind_work(uint32_t n) {
     return took;
 }
 
-static void freed_blocks_cost_the_same(TEST_ARGS) {
+TEST(freed_blocks_cost_the_same) {
     GROWS_LIKE_N(blocks_come_and_go, 1500);
     GROWS_LIKE_N(freed_behind_work, 400);
 }
@@ -205,7 +205,7 @@ static uint64_t raises_follow(uint32_t n, int failed) {
 static uint64_t failures_follow(uint32_t n) { return raises_follow(n, 1); }
 static uint64_t raises_follow_a_timestamp(uint32_t n) { return raises_follow(n, 0); }
 
-static void raises_are_found_at_once(TEST_ARGS) {
+TEST(raises_are_found_at_once) {
     GROWS_LIKE_N(failures_follow, 2000);
     if (T.variant->narrow || test_validates()) {
         return;                        /* few can run at once; the layer searches, too */
@@ -232,7 +232,7 @@ static uint64_t close_cancels_elsewhere(uint32_t n) {
     return took;
 }
 
-static void closing_is_not_a_search(TEST_ARGS) {
+TEST(closing_is_not_a_search) {
     GROWS_LIKE_N(close_cancels_elsewhere, 3000);
 }
 
@@ -261,7 +261,7 @@ static void *turns_sleep(void *user) {
 
 /* Threads that wait for other signals, or for higher values of the same one, sleep
    through a raise. */
-static void a_raise_wakes_who_waits_for_it(TEST_ARGS) {
+TEST(a_raise_wakes_who_waits_for_it) {
     enum { N = 12, RAISES = 60 };
     turns_sleeper sleepers[N];
     hcq_signal own[N], busy = make_signal(T.dev, 0);
@@ -292,8 +292,3 @@ static void a_raise_wakes_who_waits_for_it(TEST_ARGS) {
         CHECK(sleepers[i].switches < RAISES / 2);
     }
 }
-
-#define COST_TESTS \
-    TEST(explaining_is_bounded), TEST(handles_are_found_at_once), \
-    TEST(freed_blocks_cost_the_same), TEST(raises_are_found_at_once), \
-    TEST(closing_is_not_a_search), TEST(a_raise_wakes_who_waits_for_it)

@@ -3,7 +3,7 @@
    random/answers.c. Part of conformance.c. */
 #include "shared.h"
 
-static void results_have_names(TEST_ARGS) {
+TEST(results_have_names) {
     static const hcq_result all[] = {
 #define RESULT_CODE(name, value, text) name,
         HCQ_RESULTS(RESULT_CODE)
@@ -21,7 +21,7 @@ static void results_have_names(TEST_ARGS) {
                                  HCQ_VERSION_PATCH);
 }
 
-static void dump_is_text(TEST_ARGS) {
+TEST(dump_is_text) {
     char small[16], text[16384];
     hcq_device *device = open_labelled("the labelled one", 0);
     hcq_point gate = make_gate(T.dev);
@@ -40,7 +40,7 @@ static void dump_is_text(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
-static void clock_converts(TEST_ARGS) {
+TEST(clock_converts) {
     hcq_clock first = CLOCK_OF(T.dev), second;
     CHECK_U64(hcq_clock_to_host(&first, first.device_ns), first.host_ns);
     CHECK_U64(hcq_clock_to_host(&first, first.device_ns + 1000), first.host_ns + 1000);
@@ -54,7 +54,7 @@ static void clock_converts(TEST_ARGS) {
 }
 
 /* Devices up to the limit; past it a clear answer, and all of them close. */
-static void many_devices(TEST_ARGS) {
+TEST(many_devices) {
     enum { MORE = 70 };
     hcq_device *devices[MORE] = {NULL};
     hcq_device_desc desc = test_desc();
@@ -149,7 +149,7 @@ static void *device_user_run(void *user) {
 /* Closed by one thread while others submit to it, record it, wait for it, copy: they
    get their work done or are told, and the handle stays good while they hold it. In
    half of the rounds its lane is held, and those that wait for that never have a turn. */
-static void closed_under_use(TEST_ARGS) {
+TEST(closed_under_use) {
     enum { USERS = 8 };
     for (uint32_t round = 0; round < (T.quick ? 6u : 20u); round++) {
         hcq_device *device = test_open(1, NULL);
@@ -231,7 +231,7 @@ static void late_opener_free(void *user, void *ptr, size_t size) {
     test_hook_free(&T.memory, ptr, size);
 }
 
-static void opened_while_another_closes(TEST_ARGS) {
+TEST(opened_while_another_closes) {
     late_opener o;
     memset(&o, 0, sizeof o);
     o.desc = test_desc();
@@ -249,8 +249,3 @@ static void opened_while_another_closes(TEST_ARGS) {
     CHECK_RESULT(hcq_signal_value(signal, &value), HCQ_ERROR_CLOSED); /* not another's 7 */
     CHECK_OK(hcq_close(o.device));
 }
-
-#define DEVICES_TESTS \
-    TEST(many_devices), TEST(results_have_names), \
-    TEST(dump_is_text), TEST(clock_converts), TEST(closed_under_use), \
-    TEST(opened_while_another_closes)

@@ -55,7 +55,7 @@ static hcq_device_desc mock_only_desc(void) {
 
 /* ---- listing ---- */
 
-static void drivers_are_listed(TEST_ARGS) {
+TEST(drivers_are_listed) {
     hcq_driver_info infos[9], again[9];
     uint32_t count = 0, second = 0, found = 0;
     CHECK_OK(hcq_registry_drivers(NULL, infos, 8, &count));
@@ -80,7 +80,7 @@ static void drivers_are_listed(TEST_ARGS) {
 
 /* Newest first; listing makes no driver, and lists one that cannot be made. What
    hcq_open makes goes with its device, or where there is none. */
-static void listing_opens_nothing(TEST_ARGS) {
+TEST(listing_opens_nothing) {
     static const struct { const char *name, *full_name; hcq_result want; } rows[2] = {
         {"FIRST", "the first", HCQ_OK}, {"BAD", NULL, HCQ_ERROR_NATIVE},
     };
@@ -125,7 +125,7 @@ static void listing_opens_nothing(TEST_ARGS) {
 
 /* ---- registering ---- */
 
-static void register_limits(TEST_ARGS) {
+TEST(register_limits) {
     static const char *const names[9] = {"R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8"};
     hcq_registry *own = make_registry();
     hcq_backend many[9];
@@ -160,7 +160,7 @@ static void check_full_name(hcq_driver *driver, const char *full_name) {
     hcq_driver_release(driver);
 }
 
-static void newest_of_one_name_wins(TEST_ARGS) {
+TEST(newest_of_one_name_wins) {
     hcq_registry *registry = make_registry();
     hcq_backend old = mock_named("TWIN", "old"), new_one = mock_named("TWIN", "new");
     hcq_driver_info infos[8];
@@ -190,7 +190,7 @@ static void newest_of_one_name_wins(TEST_ARGS) {
 
 /* A living driver goes on without its registration and without the registry, and so
    do its devices; it goes when its last reference and the last of them are gone. */
-static void unregister_while_alive(TEST_ARGS) {
+TEST(unregister_while_alive) {
     hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("LIVING", "living");
     hcq_device_desc desc = mock_only_desc();
@@ -236,7 +236,7 @@ static void check_same_device(const hcq_device_info *listed, hcq_device *device)
 }
 
 /* Each listed device can be had by ordinal, id, name and path; by hcq_open, too. */
-static void devices_are_listed(TEST_ARGS) {
+TEST(devices_are_listed) {
     hcq_device_desc desc = test_desc();
     hcq_driver *driver = make_driver(NULL, T.variant->backend);
     hcq_device_info infos[16], again[16];
@@ -281,7 +281,7 @@ static uint32_t no_devices(void *driver, hcq_device_info *infos, uint32_t capaci
 }
 
 /* Names that no device has; a driver whose machine has no device. */
-static void unknown_devices(TEST_ARGS) {
+TEST(unknown_devices) {
     static const char *const bad[] = {"no such", "9999", "99999999999999999999", "-1", "0x1",
                                       "mock", "mock 4", "mock/slot/", " 1", "1 ", "", "0"};
     hcq_registry *registry = make_registry();
@@ -311,7 +311,7 @@ static void unknown_devices(TEST_ARGS) {
 }
 
 /* Where a backend has no clock, submissions are: right within what they say. */
-static void clock_by_submissions(TEST_ARGS) {
+TEST(clock_by_submissions) {
     hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("NOCLOCK", NULL);
     hcq_device_desc desc = mock_only_desc();
@@ -346,7 +346,7 @@ static void *maker_run(void *user) {
 
 /* While one thread makes a driver others use the registry, even to take the
    backend away; the driver comes out alive. */
-static void unregister_while_created(TEST_ARGS) {
+TEST(unregister_while_created) {
     hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("SLOW", "slow");
     hcq_device_desc desc = mock_only_desc();
@@ -425,7 +425,7 @@ static void *churner_run(void *user) {
 
 /* Backends come and go, one or two or none at a time, while threads list, make drivers
    and open devices, also of the backend that stays. */
-static void registry_from_threads(TEST_ARGS) {
+TEST(registry_from_threads) {
     hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
     churner c[CHURNERS];
     uint32_t over = 0;
@@ -458,7 +458,7 @@ static void registry_from_threads(TEST_ARGS) {
 /* ---- what devices say about themselves ---- */
 
 /* A feature bit is set if, and only if, the thing works. */
-static void features_are_true(TEST_ARGS) {
+TEST(features_are_true) {
     static uint32_t mine[16];
     hcq_device_info info;
     hcq_buffer a, theirs = make_words(dev2(), 16);
@@ -483,7 +483,7 @@ static void check_queries(hcq_device *device, uint64_t submissions, uint64_t hel
     CHECK_U64(test_query(device, HCQ_QUERY_CACHED_BYTES), cached);
 }
 
-static void queries_agree(TEST_ARGS) {
+TEST(queries_agree) {
     hcq_device_info info = test_info(T.dev);
     hcq_point gate = make_gate(T.dev), ready;
     hcq_buffer a, b;
@@ -514,7 +514,7 @@ static void queries_agree(TEST_ARGS) {
 
 /* What they say of blocks, grids and addresses goes, one more is refused; who knows
    nothing says so. */
-static void queries_of_blocks(TEST_ARGS) {
+TEST(queries_of_blocks) {
     hcq_program *add = make_add(T.dev);
     hcq_buffer words = make_words(T.dev, 128);
     add_args args = {words.address, 1, 1};
@@ -560,7 +560,7 @@ static void queries_of_blocks(TEST_ARGS) {
 
 /* Counts finished execs: of queues and launches, bound or not, step by step, of appended
    recordings, of calls. */
-static void coverage_counts_execs(TEST_ARGS) {
+TEST(coverage_counts_execs) {
     static const uint32_t flags[2][3] = {{0, 0, 0}, {0, HCQ_STEP, HCQ_OVERLAP}};
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device), *put = make_put(device);
@@ -599,7 +599,7 @@ static void coverage_counts_execs(TEST_ARGS) {
 
 /* A recording that became shorter, a grid of 0 by update or by variable, and what
    follows a cut count right; what is held or failed does not count. */
-static void coverage_follows_updates(TEST_ARGS) {
+TEST(coverage_follows_updates) {
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device), *put = make_put(device);
     hcq_buffer a = make_words(device, 16);
@@ -649,7 +649,7 @@ static void coverage_follows_updates(TEST_ARGS) {
 }
 
 /* They change nothing but what a program says of itself, of its latest block. */
-static void flags_of_programs(TEST_ARGS) {
+TEST(flags_of_programs) {
 #ifdef HCQ_TEST_VULKAN
     const int silent = T.variant->driver && (T.variant->driver->without & MOCK_VK_NO_STATISTICS);
 #else
@@ -683,7 +683,7 @@ static void flags_of_programs(TEST_ARGS) {
 }
 
 /* Off unless asked for; a run counts where it runs, whosever the queue and program. */
-static void coverage_is_off(TEST_ARGS) {
+TEST(coverage_is_off) {
     hcq_device *devices[2] = {open_covered(), T.dev};
     for (int i = 0; i < 2; i++) {
         hcq_program *nothing = make_nothing(devices[i]);
@@ -696,12 +696,3 @@ static void coverage_is_off(TEST_ARGS) {
     }
     CHECK_OK(hcq_close(devices[0]));
 }
-
-#define DRIVER_TESTS \
-    TEST(drivers_are_listed), TEST(listing_opens_nothing), TEST(register_limits), \
-    TEST(newest_of_one_name_wins), TEST(unregister_while_alive), \
-    TEST(devices_are_listed), TEST(unknown_devices), \
-    TEST(clock_by_submissions), TEST(unregister_while_created), TEST(registry_from_threads), \
-    TEST(features_are_true), TEST(queries_agree), TEST(queries_of_blocks), \
-    TEST(coverage_counts_execs), TEST(coverage_follows_updates), TEST(coverage_is_off), \
-    TEST(flags_of_programs)

@@ -19,7 +19,7 @@ static uint64_t errors_told(void) {
 }
 
 /* Many lines at once: raises that come too late. */
-static void no_line_is_lost_silently(TEST_ARGS) {
+TEST(no_line_is_lost_silently) {
     enum { SIGNALS = 100 };
     hcq_device *device = test_open(0, NULL);
     hcq_point gate = make_gate(device), done, late[SIGNALS];
@@ -69,7 +69,7 @@ static void *errors_refused(void *user) {
     return NULL;
 }
 
-static void loggers_end_before_close(TEST_ARGS) {
+TEST(loggers_end_before_close) {
     errors_late l;
     pthread_t thread;
     hcq_device_desc desc = test_desc();
@@ -119,7 +119,7 @@ static void errors_until_here(void) {
         CHECK(strchr(errors_text, '\n') == strrchr(errors_text, '\n')); \
     } while (0)
 
-static void default_logger_is_stderr(TEST_ARGS) {
+TEST(default_logger_is_stderr) {
     hcq_device *none;
     hcq_queue *queue;
     uint64_t value;
@@ -151,7 +151,7 @@ static void default_logger_is_stderr(TEST_ARGS) {
 }
 
 /* The nearest name is driver.h's. */
-static void unknown_names_say_who_there_is(TEST_ARGS) {
+TEST(unknown_names_say_who_there_is) {
     hcq_device *device = T.dev;
     hcq_driver *driver = (hcq_driver *)(void *)&device;
     hcq_device_desc desc = test_desc();
@@ -174,7 +174,7 @@ static void unknown_names_say_who_there_is(TEST_ARGS) {
 }
 
 /* No memory: nothing is made, and the poison does not stay either. */
-static void not_made_out_of_memory(TEST_ARGS) {
+TEST(not_made_out_of_memory) {
     hcq_program_desc desc = ADD_KERNEL;
     hcq_queue *queue = (hcq_queue *)(void *)&desc;
     hcq_program *program = (hcq_program *)(void *)&desc;
@@ -223,7 +223,7 @@ static uint32_t errors_timed_out(hcq_result result, const char *what) {
 }
 
 /* One that the caller chose is his own question, the device's own are told. */
-static void no_timeout_is_silent(TEST_ARGS) {
+TEST(no_timeout_is_silent) {
     uint32_t word = 0, versions = 0, lanes = 0;
     hcq_device *device = errors_busy_device(0);
     hcq_buffer memory = make_words(device, 64);
@@ -287,7 +287,7 @@ static int32_t errors_exec(hcq_queue *queue, hcq_program *program, uint64_t addr
 }
 
 /* An address that is in no buffer: which, where, and where it lies instead. */
-static void lines_say_where_an_address_is(TEST_ARGS) {
+TEST(lines_say_where_an_address_is) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *put = make_put(T.dev);
     hcq_buffer living = make_words(T.dev, 16), freed;
@@ -328,7 +328,7 @@ static void lines_say_where_an_address_is(TEST_ARGS) {
 }
 
 /* A buffer that was never made, or a view of nothing. */
-static void lines_say_what_a_buffer_is(TEST_ARGS) {
+TEST(lines_say_what_a_buffer_is) {
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 64);
     hcq_buffer none = hcq_view(a, 64, 4), big = a;
@@ -354,9 +354,3 @@ static void lines_say_what_a_buffer_is(TEST_ARGS) {
     CHECK_STDERR(hcq_copyin(none, &word, 4), HCQ_ERROR_INVALID, "dst: is zero");
     hcq_queue_destroy(q);
 }
-
-#define ERRORS_TESTS \
-    TEST(no_line_is_lost_silently), TEST(loggers_end_before_close), \
-    TEST(default_logger_is_stderr), TEST(unknown_names_say_who_there_is), \
-    TEST(not_made_out_of_memory), TEST(no_timeout_is_silent), \
-    TEST(lines_say_where_an_address_is), TEST(lines_say_what_a_buffer_is)

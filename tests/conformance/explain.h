@@ -35,7 +35,7 @@ static hcq_point submit_link(hcq_device *device, hcq_queue_kind kind, const char
 
 /* ---- what it says ---- */
 
-static void explain_nobody_raises_it(TEST_ARGS) {
+TEST(explain_nobody_raises_it) {
     hcq_device *device = open_labelled("the labelled one", 0);
     hcq_signal s = labelled_signal(dev2(), "uploads"), there = labelled_signal(device, "there");
     hcq_point low = hcq_at(s, 3), wait = hcq_at(there, 1);
@@ -55,7 +55,7 @@ static void explain_nobody_raises_it(TEST_ARGS) {
 /* gate -> first (alpha, compute) -> second (beta, copy) -> third (alpha): every
    link by number, queue, lane, device and signal, down to the first cause; one behind
    the first on its lane has no wait of its own. */
-static void explain_chain(TEST_ARGS) {
+TEST(explain_chain) {
     hcq_device *alpha = open_labelled("alpha", 0), *beta = open_labelled("beta", 0);
     hcq_point gate = hcq_at(labelled_signal(beta, "gate"), 5);
     hcq_point one = hcq_at(labelled_signal(alpha, "one"), 1);
@@ -104,7 +104,7 @@ static void explain_chain(TEST_ARGS) {
 /* ---- cycles ---- */
 
 /* The consumer is ahead of its only producer on one lane. */
-static void explain_cycle_on_a_lane(TEST_ARGS) {
+TEST(explain_cycle_on_a_lane) {
     static char dump[32768];
     hcq_signal s = labelled_signal(T.dev, "missing"), aside = make_signal(T.dev, 0);
     hcq_point after = hcq_at(labelled_signal(dev2(), "after"), 1), last = hcq_at(aside, 9);
@@ -135,7 +135,7 @@ static void explain_cycle_on_a_lane(TEST_ARGS) {
 }
 
 /* A ring of many, and a wait for something else in front of the ring's or behind. */
-static void explain_cycle_of_many(TEST_ARGS) {
+TEST(explain_cycle_of_many) {
     enum { N = 20 };
     for (int way = 0; way < 3; way++) {
         hcq_point gate = make_gate(T.dev), elsewhere = make_gate(dev2()), ring[N], done[N];
@@ -164,7 +164,7 @@ static void explain_cycle_of_many(TEST_ARGS) {
 }
 
 /* Lanes that take turns are no cycle while the host holds them up. */
-static void explain_no_false_cycle(TEST_ARGS) {
+TEST(explain_no_false_cycle) {
     hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1), back = make_gate(dev2()), done[2];
     hcq_signal s = make_signal(T.dev, 0);
     hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(dev2(), HCQ_COMPUTE);
@@ -185,7 +185,7 @@ static void explain_no_false_cycle(TEST_ARGS) {
 
 /* ---- what is final ---- */
 
-static void explain_what_is_over(TEST_ARGS) {
+TEST(explain_what_is_over) {
     hcq_device *device = open_labelled("short lived", 0);
     hcq_signal failed = labelled_signal(T.dev, "broken"), gone = make_signal(dev2(), 2);
     hcq_signal s = labelled_signal(T.dev, "finished");
@@ -228,7 +228,7 @@ static void explain_what_is_over(TEST_ARGS) {
 }
 
 /* A submission has failed, but a lower value of its signal is still to land. */
-static void explain_a_failure_before_lower_values(TEST_ARGS) {
+TEST(explain_a_failure_before_lower_values) {
     hcq_signal s = labelled_signal(T.dev, "result");
     hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), gate = make_gate(T.dev), failed;
     hold_reset();
@@ -246,7 +246,7 @@ static void explain_a_failure_before_lower_values(TEST_ARGS) {
 }
 
 /* The user's words go with a failure, on every device, until a reset. */
-static void explain_in_the_users_words(TEST_ARGS) {
+TEST(explain_in_the_users_words) {
     hcq_point gate = make_gate(T.dev), middle = make_gate(dev2()), end = make_gate(T.dev);
     hcq_point ends[5] = {gate, middle, end}; /* then a submission's, and what waits for that */
     hcq_queue *pair[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COPY)};
@@ -281,7 +281,7 @@ static void explain_in_the_users_words(TEST_ARGS) {
 /* ---- what runs ---- */
 
 /* Of two waits the one that is over is not named. */
-static void explain_the_wait_that_is_left(TEST_ARGS) {
+TEST(explain_the_wait_that_is_left) {
     static uint32_t go;
     hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
                           hcq_at(labelled_signal(T.dev, "late"), 1)};
@@ -311,7 +311,7 @@ static hcq_result host_holds(void *user) {
 
 /* Work of one device runs, a program or a host command, and work of another waits
    for it: the chain goes on to the first cause, however it waits. */
-static void explain_running(TEST_ARGS) {
+TEST(explain_running) {
     for (int hosts = 0; hosts < 2; hosts++) {
         hcq_device *left = open_labelled("left", 0), *right = open_labelled("right", 0);
         hcq_point raise = hcq_at(labelled_signal(left, "result"), 5), last = make_gate(right);
@@ -347,7 +347,7 @@ static void explain_running(TEST_ARGS) {
 
 /* ---- the text itself ---- */
 
-static void explain_truncates(TEST_ARGS) {
+TEST(explain_truncates) {
     static char whole[8192], part[8192];
     hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1);
     hcq_point later = hcq_at(labelled_signal(dev2(), "later"), 1);
@@ -375,7 +375,7 @@ static void explain_truncates(TEST_ARGS) {
     WAIT_OK(later);
 }
 
-static void signal_labels(TEST_ARGS) {
+TEST(signal_labels) {
     static char text[32768];
     hcq_signal s = labelled_signal(T.dev, "a first name"), stale = make_signal(T.dev, 0);
     hcq_point wait = hcq_at(s, 1), done;
@@ -403,7 +403,7 @@ static void *explainer_run(void *user) {
 /* A chain of thousands is told on a small stack: of those that will raise a signal far
    enough the lowest is waited for. One where every link has two ways back does not
    double the work at each. */
-static void explain_long_chains(TEST_ARGS) {
+TEST(explain_long_chains) {
     enum { LEVELS = 60 };
     const uint32_t count = T.quick || TEST_SANITIZED ? 1000 : 5000;
     hcq_signal t = make_signal(T.dev, 0), two[2] = {make_signal(T.dev, 0), make_signal(dev2(), 0)};
@@ -464,7 +464,7 @@ static void *long_call_run(void *user) {
 }
 
 /* A wait that lasts says why, once, whatever its end; others are silent. */
-static void long_waits_explain_themselves(TEST_ARGS) {
+TEST(long_waits_explain_themselves) {
     static const char *const labels[] = {"gate-0", "gate-1", "gate-2", "gate-3", "gate-4",
                                          "gate-5"};
     hcq_device *device = open_labelled("slow", SECOND / 200);
@@ -501,7 +501,7 @@ static void long_waits_explain_themselves(TEST_ARGS) {
 
 /* Polls, what is reached, and waits that are shorter than the time that they may
    last: 5 s, for ever, more than there is. */
-static void short_waits_are_silent(TEST_ARGS) {
+TEST(short_waits_are_silent) {
     static const uint64_t lasts[] = {0, HCQ_NEVER, HCQ_NEVER - 1, HCQ_NEVER - SECOND,
                                      HCQ_NEVER / 2 + 1, 1};
     for (int way = 0; way < 6; way++) {
@@ -521,7 +521,7 @@ static void short_waits_are_silent(TEST_ARGS) {
 }
 
 /* Released, but the only version of its queue runs with other values. */
-static void explain_versions_in_use(TEST_ARGS) {
+TEST(explain_versions_in_use) {
     const hcq_value values[2] = {hcq_number(3), hcq_number(4)};
     hcq_device_desc desc = test_desc();
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done[2];
@@ -551,11 +551,3 @@ static void explain_versions_in_use(TEST_ARGS) {
     CHECK_U64(READ32(word, 0), 4);
     CHECK_OK(hcq_close(device));
 }
-
-#define EXPLAIN_TESTS \
-    TEST(explain_nobody_raises_it), TEST(explain_chain), TEST(explain_cycle_on_a_lane), \
-    TEST(explain_cycle_of_many), TEST(explain_no_false_cycle), TEST(explain_what_is_over), \
-    TEST(explain_in_the_users_words), TEST(explain_a_failure_before_lower_values), \
-    TEST(explain_the_wait_that_is_left), TEST(explain_running), TEST(explain_versions_in_use), \
-    TEST(explain_truncates), TEST(signal_labels), \
-    TEST(explain_long_chains), TEST(long_waits_explain_themselves), TEST(short_waits_are_silent)

@@ -12,7 +12,7 @@ static hcq_result host_slow_failure(void *user) {
 }
 
 /* The timeline only orders: who waits for it runs after failed work, too. */
-static void timeline_waits_pass_failures(TEST_ARGS) {
+TEST(timeline_waits_pass_failures) {
     for (uint32_t way = 0; way < 4; way++) {
         hcq_device *device = way < 2 ? T.dev : dev2();
         hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
@@ -41,7 +41,7 @@ static void timeline_waits_pass_failures(TEST_ARGS) {
 /* ---- answers that were forgotten ---- */
 
 /* They say so: neither a success nor a failure is guessed. */
-static void forgotten_answers_say_so(TEST_ARGS) {
+TEST(forgotten_answers_say_so) {
     enum { N = 40, KEPT = 8 };
     hcq_device_desc desc = test_desc();
     desc.failure_ranges = KEPT;
@@ -65,7 +65,7 @@ static void forgotten_answers_say_so(TEST_ARGS) {
 /* ---- where a failure begins ---- */
 
 /* The host's failure begins right above the value, whatever is on its way. */
-static void a_host_failure_begins_at_once(TEST_ARGS) {
+TEST(a_host_failure_begins_at_once) {
     hcq_signal s = make_signal(T.dev, 1);
     hcq_point five = hcq_at(s, 5);
     uint64_t value = 9;
@@ -84,7 +84,7 @@ static void a_host_failure_begins_at_once(TEST_ARGS) {
 
 /* A raise that comes too late for a signal that failed, on another lane and looked
    at first, takes nothing from one below the failure. */
-static void a_lost_raise_takes_no_other(TEST_ARGS) {
+TEST(a_lost_raise_takes_no_other) {
     hcq_device *devices[2] = {T.dev, dev2()};
     for (int i = 0; i < 2; i++) {
         hcq_signal s = make_signal(T.dev, 0);
@@ -112,7 +112,7 @@ static void a_lost_raise_takes_no_other(TEST_ARGS) {
 
 /* ---- native refusals and lost devices: the mock does them on demand ---- */
 
-static void native_refusals(TEST_ARGS) {
+TEST(native_refusals) {
     SKIP_IF(!is_mock(), "only the mock refuses on demand");
     for (int held = 0; held < 2; held++) {
         for (uint64_t k = 1; k <= 6; k++) {
@@ -156,7 +156,7 @@ static void native_refusals(TEST_ARGS) {
 
 /* A batch that waits for another lane is refused: nothing of it is left that the
    closing would wait for. */
-static void refused_batch_leaves_no_trace(TEST_ARGS) {
+TEST(refused_batch_leaves_no_trace) {
     SKIP_IF(!is_mock(), "only the mock refuses a batch on demand");
     mock_control control;
     memset(&control, 0, sizeof control);
@@ -188,7 +188,7 @@ static hcq_result transfer_word_of(hcq_buffer dst, hcq_buffer src) {
 
 /* What it did before stays done; what it has not done fails, whoever waits and however,
    and the others work on. */
-static void lost_device(TEST_ARGS) {
+TEST(lost_device) {
     SKIP_IF(!is_mock(), "only the mock is lost on demand");
     static notice n[5];
     mock_control control;
@@ -250,7 +250,7 @@ static void lost_device(TEST_ARGS) {
 
 /* A device is lost by what comes before a host command: it is not called, neither
    before its failure is told nor after, when what it names may be gone. */
-static void lost_before_its_host_command(TEST_ARGS) {
+TEST(lost_before_its_host_command) {
     SKIP_IF(!is_mock(), "only the mock is lost on demand");
     for (int round = 0; round < 20; round++) {
         mock_control control;
@@ -269,9 +269,3 @@ static void lost_before_its_host_command(TEST_ARGS) {
         CHECK_U64(calls, 0);
     }
 }
-
-#define FAILURE_TESTS \
-    TEST(timeline_waits_pass_failures), TEST(forgotten_answers_say_so), \
-    TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), \
-    TEST(native_refusals), TEST(refused_batch_leaves_no_trace), TEST(lost_device), \
-    TEST(lost_before_its_host_command)

@@ -74,7 +74,7 @@ static void trips_of(hcq_device *device, hcq_device *other) {
     }
 }
 
-static void copies_between_any_devices(TEST_ARGS) {
+TEST(copies_between_any_devices) {
     hcq_device *other = open_other_backend(), *cpu = NULL;
     CHECK_OK(hcq_open("CPU", NULL, &cpu));
     trips_of(T.dev, dev2());
@@ -87,7 +87,7 @@ static void copies_between_any_devices(TEST_ARGS) {
 
 /* Updates and sizes that a submission brings, from what the device sees to what it does
    not and back. */
-static void far_copies_change(TEST_ARGS) {
+TEST(far_copies_change) {
     hcq_device *other = open_other_backend();
     for (int way = 0; way < 4; way++) {
         hcq_queue *q = make_queue(T.dev, way / 2 ? HCQ_GRAPH : HCQ_COPY);
@@ -115,7 +115,7 @@ static void far_copies_change(TEST_ARGS) {
 }
 
 /* The second half is held up, and the graph is reset: its memory is nobody else's yet. */
-static void bridge_stays_until_it_is_crossed(TEST_ARGS) {
+TEST(bridge_stays_until_it_is_crossed) {
     hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
     hcq_buffer src = make_filled(dev2(), 64, 5), out = make_words(T.dev, 64), next;
     uint32_t words[64];
@@ -137,7 +137,7 @@ static void bridge_stays_until_it_is_crossed(TEST_ARGS) {
 
 /* Held, and then: freed, which keeps the memory until it is copied; or its device is closed,
    or what it waits for fails, and nothing is copied. */
-static void far_copies_that_wait(TEST_ARGS) {
+TEST(far_copies_that_wait) {
     for (int way = 0; way < 3; way++) {
         hcq_device *other = open_other_backend();
         hcq_queue *q = make_queue(T.dev, HCQ_COPY);
@@ -171,7 +171,7 @@ static void far_copies_that_wait(TEST_ARGS) {
 }
 
 /* Where a lane is full the copy waits until it has room, and says nothing. */
-static void far_copies_wait_for_room(TEST_ARGS) {
+TEST(far_copies_wait_for_room) {
     hcq_device_desc desc = test_desc();
     desc.inflight = 1;
     test_forced.no_copy_lane = 1;
@@ -195,7 +195,7 @@ static void far_copies_wait_for_room(TEST_ARGS) {
 }
 
 /* Both halves are in the schedule and in the profile, in this order. */
-static void far_copies_are_seen(TEST_ARGS) {
+TEST(far_copies_are_seen) {
     char text[1000], *out, *in;
     hcq_profile_event events[2][16];
     uint32_t counts[2], copies[2] = {0, 0};
@@ -233,7 +233,7 @@ static hcq_result host_sleeps(void *user) {
 
 /* A first and a last command take the time of a run, whichever devices took part. One of
    an appended queue takes that of its device. */
-static void graph_takes_its_time(TEST_ARGS) {
+TEST(graph_takes_its_time) {
     hcq_queue *g = make_graph(), *part = make_queue(dev2(), HCQ_COMPUTE);
     hcq_signal first = make_signal(T.dev, 0), last = make_signal(T.dev, 0);
     hcq_signal other = make_signal(dev2(), 0), gone = make_signal(T.dev, 0);
@@ -263,8 +263,3 @@ static void graph_takes_its_time(TEST_ARGS) {
     CHECK_OK(hcq_signal_destroy(last));
     CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED);
 }
-
-#define FAR_TESTS \
-    TEST(copies_between_any_devices), TEST(far_copies_change), TEST(far_copies_that_wait), \
-    TEST(bridge_stays_until_it_is_crossed), TEST(far_copies_wait_for_room), \
-    TEST(far_copies_are_seen), TEST(graph_takes_its_time)

@@ -219,7 +219,7 @@ static void *fork_records(void *user) {
     return NULL;
 }
 
-static void fork_in_the_middle_of_a_call(TEST_ARGS) {
+TEST(fork_in_the_middle_of_a_call) {
     fork_gate gate = {0, 0, 0};
     hcq_device_desc desc = test_desc();
     const fork_things p = fork_things_make();
@@ -271,7 +271,7 @@ static void *fork_busy_run(void *user) {
     return NULL;
 }
 
-static void fork_beside_busy_threads(TEST_ARGS) {
+TEST(fork_beside_busy_threads) {
     enum { N = 2 };
     const fork_things p = fork_things_make();
     fork_busy busy[N];
@@ -289,5 +289,3 @@ static void fork_beside_busy_threads(TEST_ARGS) {
     }
     hcq_driver_release(p.driver);
 }
-
-#define FORK_TESTS TEST(fork_in_the_middle_of_a_call), TEST(fork_beside_busy_threads)

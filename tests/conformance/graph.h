@@ -138,7 +138,7 @@ static two_marks make_two_marks(int bound) {
 /* ---- recordings ---- */
 
 /* A graph without commands is a submission like any other. */
-static void empty_graph(TEST_ARGS) {
+TEST(empty_graph) {
     hcq_queue *g = make_graph();
     hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1);
     CHECK_OK(submit_queue(g, T.dev, &gate, &raise, 0, NULL));
@@ -152,7 +152,7 @@ static void empty_graph(TEST_ARGS) {
 /* A queue's recording and a graph's, that one twice: labels, variables and inputs
    come along, to the devices that they were for, and memory of the graph is other
    memory each time. */
-static void graphs_append(TEST_ARGS) {
+TEST(graphs_append) {
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *none = make_queue(T.dev, HCQ_COPY);
     hcq_queue *part = make_graph(), *g = make_graph();
     hcq_buffer far = make_words(dev2(), 4), out = make_words(T.dev, 16), e;
@@ -208,7 +208,7 @@ static void graphs_append(TEST_ARGS) {
 
 /* A host command runs where it writes first, behind what touches the same, also once it is
    appended. */
-static void appended_commands_keep_their_accesses(TEST_ARGS) {
+TEST(appended_commands_keep_their_accesses) {
     hcq_queue *g[3] = {make_graph(), make_graph(), make_graph()}; /* part, direct, joined */
     const hcq_buffer home = make_words(T.dev, 4), away = make_words(dev2(), 4);
     char text[3][512];
@@ -231,7 +231,7 @@ static void appended_commands_keep_their_accesses(TEST_ARGS) {
 
 /* One memory under two names: it is the same bytes in the plan, and an alias of an
    input. */
-static void imports_of_one_memory(TEST_ARGS) {
+TEST(imports_of_one_memory) {
     static uint32_t memory[64];
     SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no HCQ_FEATURE_IMPORT");
     hcq_queue *g = make_graph();
@@ -273,7 +273,7 @@ static void imports_of_one_memory(TEST_ARGS) {
 
 /* Allocated when it is planned, kept from launch to launch, freed by reset and by
    destroying the graph. */
-static void empty_is_kept(TEST_ARGS) {
+TEST(empty_is_kept) {
     for (int way = 0; way < 4; way++) { /* on either device, bound or not */
         hcq_device *device = way % 2 ? dev2() : T.dev;
         hcq_buffer out, e;
@@ -304,7 +304,7 @@ static void empty_is_kept(TEST_ARGS) {
 }
 
 /* A graph's own memory is none that earlier work still uses: a launch may overlap that. */
-static void empty_is_idle_before(TEST_ARGS) {
+TEST(empty_is_idle_before) {
     hcq_queue *hold = make_holder(T.dev), *g = make_graph();
     hcq_buffer busy, e;
     hcq_point next;
@@ -321,7 +321,3 @@ static void empty_is_idle_before(TEST_ARGS) {
     HOLD_END(done);
     WAIT_OK(next);
 }
-
-#define GRAPH_TESTS \
-    TEST(empty_graph), TEST(graphs_append), TEST(appended_commands_keep_their_accesses), \
-    TEST(imports_of_one_memory), TEST(empty_is_kept), TEST(empty_is_idle_before)

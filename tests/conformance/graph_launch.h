@@ -24,7 +24,7 @@ static void probe_lanes(int wanted) {
 
 /* A launch follows what was submitted before, on every lane of its devices; one with
    HCQ_OVERLAP passes it. */
-static void launch_beside_other_work(TEST_ARGS) {
+TEST(launch_beside_other_work) {
     enum { HELD, RUNNING, PASSED };
     static uint32_t go;
     for (uint32_t way = 0; way < 24; way++) { /* where it is, on which lane; bound */
@@ -59,7 +59,7 @@ static void launch_beside_other_work(TEST_ARGS) {
 
 /* A held launch does not pass, and nothing passes it: later work of its lanes, work
    that waits for its point, the timelines and eager calls of both devices. */
-static void later_work_follows_a_launch(TEST_ARGS) {
+TEST(later_work_follows_a_launch) {
     for (int bound = 0; bound < 2; bound++) {
         two_marks t = make_two_marks(bound);
         hcq_device *devices[2] = {T.dev, dev2()};
@@ -93,7 +93,7 @@ static void later_work_follows_a_launch(TEST_ARGS) {
 }
 
 /* One call submits plain work and launches; another one waits for its launch. */
-static void launches_among_submissions(TEST_ARGS) {
+TEST(launches_among_submissions) {
     static const int order[5] = {0, 1, 1, 2, 1}; /* write, launch, launch, copy, launch */
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *queues[3] = {make_queue(T.dev, HCQ_COMPUTE), make_graph(),
@@ -196,7 +196,7 @@ static void one_gate_case(const gate_end *ends, int bound, uint32_t flags) {
     hcq_queue_destroy(t.g);
 }
 
-static void launch_with_waits_and_signals(TEST_ARGS) {
+TEST(launch_with_waits_and_signals) {
     for (uint32_t i = 0; i < 4 * sizeof gate_cases / sizeof gate_cases[0]; i++) {
         fprintf(stderr, "case %u, way %u\n", i / 4, i % 4);
         one_gate_case(gate_cases[i / 4], i % 2, i % 4 / 2 ? HCQ_OVERLAP : 0);
@@ -227,7 +227,7 @@ static hcq_queue *make_failing(hcq_buffer a, hcq_buffer b, uint32_t *calls) {
 
 /* A host command fails one launch of many under way: what follows it there does not
    run, on any device, whoever waits is told, and all others run well. */
-static void one_failing_launch_of_many(TEST_ARGS) {
+TEST(one_failing_launch_of_many) {
     static uint32_t calls;
     hcq_device_desc desc = test_desc();
     desc.slots = FAIL_LAUNCHES;
@@ -290,7 +290,7 @@ static hcq_result chain_read(void *user) {
 
 /* A launch that fails early still keeps the one after it behind the one before
    it: the third would write what the first one reads. */
-static void failed_launch_keeps_the_order(TEST_ARGS) {
+TEST(failed_launch_keeps_the_order) {
     hcq_queue *g = make_graph();
     hcq_buffer x = make_words(T.dev, 16), y = make_words(dev2(), 16);
     hcq_point gate = make_gate(T.dev), done[3];
@@ -318,7 +318,7 @@ static void failed_launch_keeps_the_order(TEST_ARGS) {
 
 /* A failing host command, or a failed wait, ends a launch step by step, and the call
    says so. */
-static void step_fails(TEST_ARGS) {
+TEST(step_fails) {
     static host_log log;
     hcq_buffer a = make_words(T.dev, 4);
     hcq_queue *g = make_graph();
@@ -348,7 +348,7 @@ static hcq_result host_prints(void *graph) {
 }
 
 /* A command that prints its own graph, with other lists, is not in its way. */
-static void print_within_a_step(TEST_ARGS) {
+TEST(print_within_a_step) {
     hcq_buffer a = make_words(T.dev, 4);
     hcq_queue *g = make_graph();
     hcq_point done;
@@ -359,9 +359,3 @@ static void print_within_a_step(TEST_ARGS) {
     WAIT_OK(done);
     CHECK_U64(READ32(a, 2), 3);
 }
-
-#define GRAPH_LAUNCH_TESTS \
-    TEST(launch_beside_other_work), TEST(later_work_follows_a_launch), \
-    TEST(launches_among_submissions), \
-    TEST(launch_with_waits_and_signals), TEST(one_failing_launch_of_many), \
-    TEST(failed_launch_keeps_the_order), TEST(step_fails), TEST(print_within_a_step)

@@ -8,7 +8,7 @@
 typedef size_t (*graph_text_fn)(hcq_queue *, uint32_t, char *, size_t);
 
 /* Whole, cut, and by its length alone. */
-static void graph_as_text(TEST_ARGS) {
+TEST(graph_as_text) {
     static char text[65536], part[65536];
     const graph_text_fn fns[2] = {hcq_queue_print, hcq_queue_dot};
     hcq_queue *g = make_graph();
@@ -43,7 +43,7 @@ static void graph_as_text(TEST_ARGS) {
 
 /* What was stated of an argument's bytes goes along with the argument, and with the queue
    into a graph. */
-static void stated_access_follows_updates(TEST_ARGS) {
+TEST(stated_access_follows_updates) {
     hcq_queue *g = make_graph(), *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 32), b = make_words(T.dev, 32), tiny = make_words(T.dev, 1);
     hcq_buffer in = hcq_input(g, 0, NULL, 64), late = hcq_view(b, 68, 0);
@@ -72,7 +72,7 @@ static void stated_access_follows_updates(TEST_ARGS) {
 /* ---- limits ---- */
 
 /* A launch for which a device has no room left takes a number on none. */
-static void launches_beyond_the_parked_limit(TEST_ARGS) {
+TEST(launches_beyond_the_parked_limit) {
     hcq_device_desc desc = test_desc();
     desc.parked_limit = 12;
     hcq_device *keep = T.dev, *limited = test_open(0, &desc);
@@ -110,7 +110,7 @@ static void launches_beyond_the_parked_limit(TEST_ARGS) {
 
 /* Freed while a launch has still to use it, as an input or not, on its own device or
    on another one: its block is nobody's until then. */
-static void freed_while_a_launch_needs_it(TEST_ARGS) {
+TEST(freed_while_a_launch_needs_it) {
     const int ways = devices_share_memory() ? 12 : 4;
     for (int way = 0; way < ways; way++) { /* whose it is, who uses it; bound */
         hcq_device *owner = way / 4 == 1 ? dev2() : T.dev, *device = way / 4 == 2 ? dev2() : T.dev;
@@ -163,7 +163,7 @@ static void goes_on(hcq_device *device) {
 
 /* A device of a held launch is closed: its part is cancelled, with it the launch
    and what follows, and the other device goes on. */
-static void device_of_a_launch_is_closed(TEST_ARGS) {
+TEST(device_of_a_launch_is_closed) {
     for (int way = 0; way < 4; way++) { /* the home or the other one; bound */
         hcq_device *device = test_open(0, NULL);
         hcq_device *home = way % 2 ? device : T.dev, *other = way % 2 ? T.dev : device;
@@ -191,7 +191,7 @@ static void device_of_a_launch_is_closed(TEST_ARGS) {
 }
 
 /* Closed while the launch runs: what was handed over is waited for, the rest ends. */
-static void device_of_a_running_launch_is_closed(TEST_ARGS) {
+TEST(device_of_a_running_launch_is_closed) {
     for (int way = 0; way < 4; way++) { /* whose part runs; the home or the other one */
         static blocked_call call;
         hcq_device *device = test_open(0, NULL);
@@ -217,7 +217,7 @@ static void device_of_a_running_launch_is_closed(TEST_ARGS) {
 
 /* A device of a launch is lost, or its native API refuses its part: the launch fails
    and the other device goes on; what was only refused runs the next time. */
-static void device_of_a_launch_fails(TEST_ARGS) {
+TEST(device_of_a_launch_fails) {
     SKIP_IF(!is_mock(), "only the mock fails on demand");
     for (int way = 0; way < 8; way++) { /* the other device, or the home; bound */
         static mock_control control;
@@ -281,7 +281,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
 
 /* A device goes and another one comes, at the same place maybe: the graph knows
    that it is not the same, whatever it has of the first. */
-static void graph_outlives_a_device(TEST_ARGS) {
+TEST(graph_outlives_a_device) {
     for (int way = 0; way < 10; way++) { /* planned before or not */
         hcq_device *device = test_open(0, NULL), *again;
         hcq_queue *g = make_graph(), *other = make_graph();
@@ -331,7 +331,7 @@ static void launch_is_told(hcq_point done, hcq_point raise, const char *gate) {
 
 /* Held by a signal, and then running, with one device waiting for the other: to, or
    to and fro. */
-static void launch_is_explained(TEST_ARGS) {
+TEST(launch_is_explained) {
     for (uint32_t way = 0; way < 4; way++) {
         int bound = way % 2;
         hcq_queue *g = make_chain(T.dev, dev2(), T.dev, 2 + way / 2, 1);
@@ -350,10 +350,3 @@ static void launch_is_explained(TEST_ARGS) {
         hcq_queue_destroy(g);
     }
 }
-
-#define GRAPH_LIMITS_TESTS \
-    TEST(graph_as_text), TEST(stated_access_follows_updates), \
-    TEST(launches_beyond_the_parked_limit), TEST(freed_while_a_launch_needs_it), \
-    TEST(device_of_a_launch_is_closed), TEST(device_of_a_running_launch_is_closed), \
-    TEST(device_of_a_launch_fails), TEST(graph_outlives_a_device), \
-    TEST(launch_is_explained)

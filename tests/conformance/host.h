@@ -13,7 +13,7 @@ static hcq_result host_look(void *user) {
 
 /* The host command sees what was written before it; commands see what the host wrote
    before the submission. */
-static void host_command_sees_memory(TEST_ARGS) {
+TEST(host_command_sees_memory) {
     hcq_buffer a;
     CHECK_OK(hcq_alloc(T.dev, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a));
     host_view view = {(const uint32_t *)a.host, 0};
@@ -36,7 +36,7 @@ static void host_command_sees_memory(TEST_ARGS) {
 /* A failing host command, or a custom one: the rest does not run, its signals fail,
    later work of the lane goes on, the timeline advances, the error says where. What was
    handed over before a host command has run. */
-static void commands_fail(TEST_ARGS) {
+TEST(commands_fail) {
     for (int way = 0; way < 4; way++) {
         const int bound = way & 1, custom = way & 2;
         host_log log = {0, HCQ_ERROR_HOST};
@@ -92,7 +92,7 @@ static void commands_fail(TEST_ARGS) {
 static const hcq_custom_type custom_elsewhere = {
     "elsewhere", 4, {{"OTHER", custom_poke}}, {{0, 0}}, NULL};
 
-static void custom_commands(TEST_ARGS) {
+TEST(custom_commands) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 8);
@@ -322,7 +322,7 @@ static void logger_calls(void) {
 
 /* Notifications, whoever runs them, host commands, custom ones and loggers: what would
    block is refused, the rest is done, and no lock is held meanwhile. */
-static void callbacks_call_hcq(TEST_ARGS) {
+TEST(callbacks_call_hcq) {
     for (int way = 0; way < CALLERS; way++) {
         hcq_buffer a = make_words(T.dev, 4), far_one = make_words(dev2(), 4);
         caller_reset(a, far_one, way);
@@ -363,7 +363,7 @@ static hcq_result host_nap(void *user) {
 }
 
 /* What waits for another device's work goes on although no thread is in hcq. */
-static void releases_without_anybody_asking(TEST_ARGS) {
+TEST(releases_without_anybody_asking) {
     for (int round = 0; round < 6; round++) {
         hcq_signal s = make_signal(T.dev, 0);
         hcq_queue *slow = make_queue(T.dev, round % 2 ? HCQ_COPY : HCQ_COMPUTE);
@@ -385,7 +385,7 @@ static void releases_without_anybody_asking(TEST_ARGS) {
 
 /* An ordered host command runs once what was before it is done, however much
    unordered work keeps its lane busy. */
-static void unordered_work_starves_nobody(TEST_ARGS) {
+TEST(unordered_work_starves_nobody) {
     enum { FLIGHT = 4 };
     const uint64_t size = 4 << 20, end = hcq_sys_now_ns() + BOUND / 4;
     hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
@@ -421,7 +421,7 @@ static hcq_result host_looks(void *user) { /* how many ran before it, and itself
 }
 
 /* Host commands of one lane do not hold up those of another. */
-static void host_commands_take_turns(TEST_ARGS) {
+TEST(host_commands_take_turns) {
     enum { N = 200 };
     hcq_queue *first = make_queue(T.dev, HCQ_COMPUTE), *other = make_queue(T.dev, HCQ_COPY);
     uint32_t counters[2] = {0, 0};
@@ -443,7 +443,7 @@ static void host_commands_take_turns(TEST_ARGS) {
 
 /* The service thread waits for one lane when a host command is due on another: it
    is called at once, not when that wait ends. */
-static void service_thread_can_be_kicked(TEST_ARGS) {
+TEST(service_thread_can_be_kicked) {
     enum { N = 10 };
     SKIP_IF(is_cpu() || T.variant->test.no_copy_lane,
             "no service thread, or one lane");
@@ -463,9 +463,3 @@ static void service_thread_can_be_kicked(TEST_ARGS) {
     WAIT_OK(done);
     CHECK_U64(counter, N + 1);
 }
-
-#define HOST_TESTS \
-    TEST(custom_commands), TEST(host_command_sees_memory), \
-    TEST(commands_fail), TEST(callbacks_call_hcq), TEST(releases_without_anybody_asking), \
-    TEST(unordered_work_starves_nobody), TEST(host_commands_take_turns), \
-    TEST(service_thread_can_be_kicked)

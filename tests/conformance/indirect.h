@@ -51,7 +51,7 @@ enum {
 };
 
 /* Each run has its own, whether it was held or not. What is bound is not encoded again. */
-static void grids_of_each_run(TEST_ARGS) {
+TEST(grids_of_each_run) {
     for (uint32_t way = 0; way < IN_WAYS; way++) {
         const uint32_t who = way & ~1u;
         const hcq_buffer words = make_words(T.dev, 64);
@@ -121,7 +121,7 @@ static void grids_of_each_run(TEST_ARGS) {
 
 /* A grid above the maximum runs nothing and fails the submission; Vulkan does not see it, and
    refuses a maximum that the device could not run. */
-static void grids_above_their_maximum(TEST_ARGS) {
+TEST(grids_above_their_maximum) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *g = make_queue(T.dev, HCQ_GRAPH);
     const hcq_buffer words = make_words(T.dev, 64), in = make_words(T.dev, 4);
     uint64_t x = 5;
@@ -153,7 +153,7 @@ static void grids_above_their_maximum(TEST_ARGS) {
 }
 
 /* Side by side they do not share what they read. */
-static void grids_of_unordered_runs(TEST_ARGS) {
+TEST(grids_of_unordered_runs) {
     hcq_queue *part = make_queue(T.dev, HCQ_COMPUTE), *q = make_queue(T.dev, HCQ_COMPUTE);
     const hcq_buffer words = make_words(T.dev, 4);
     const uint32_t ones[4] = {1, 1, 1, 0};
@@ -171,6 +171,3 @@ static void grids_of_unordered_runs(TEST_ARGS) {
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_U64(READ32(words, 3), 77);
 }
-
-#define INDIRECT_TESTS \
-    TEST(grids_of_each_run), TEST(grids_above_their_maximum), TEST(grids_of_unordered_runs)

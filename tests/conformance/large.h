@@ -141,7 +141,7 @@ static void large_transfers(hcq_buffer dst, large_model *d, hcq_buffer src,
     WAIT_OK(done);
 }
 
-static void places_beyond_4_gib(TEST_ARGS) {
+TEST(places_beyond_4_gib) {
     static large_model one, two;
     hcq_buffer a, b;
     hcq_device *dev = large_open(0, &a);
@@ -204,7 +204,7 @@ static void large_run(hcq_device *device, hcq_queue *q) {
     CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 2 * BOUND));
 }
 
-static void copies_of_more_than_4_gib(TEST_ARGS) {
+TEST(copies_of_more_than_4_gib) {
     const char *name = T.variant->name;
     SKIP_IF(T.quick || TEST_SANITIZED || (strcmp(name, "cpu") != 0 && strcmp(name, "mock") != 0),
             "takes seconds: on cpu and mock");
@@ -238,5 +238,3 @@ static void copies_of_more_than_4_gib(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
     munmap(host, large_size);
 }
-
-#define LARGE_TESTS TEST(places_beyond_4_gib), TEST(copies_of_more_than_4_gib)

@@ -19,7 +19,7 @@ static uint32_t limits_until(uint32_t most) {
 
 /* ---- how many at once ---- */
 
-static void any_number_in_flight(TEST_ARGS) {
+TEST(any_number_in_flight) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     uint32_t total = 0;
@@ -46,7 +46,7 @@ static void any_number_in_flight(TEST_ARGS) {
 }
 
 /* Each wait counts: also the one whose point is reached last. */
-static void any_number_of_waits(TEST_ARGS) {
+TEST(any_number_of_waits) {
     enum { MOST = 129 };
     static hcq_point waits[MOST];
     for (uint32_t way = 0; way < 2; way++) { /* of the submission, of the recording */
@@ -77,7 +77,7 @@ static void any_number_of_waits(TEST_ARGS) {
 }
 
 /* The same where the points are those of lanes that run. */
-static void any_number_of_running_lanes(TEST_ARGS) {
+TEST(any_number_of_running_lanes) {
     enum { DEVICES = 3, LANES = 8, ALL = DEVICES * LANES };
     static uint32_t go[ALL];
     static const uint32_t counts[] = {1, 2, 3, 8, 15, 16, 17, ALL};
@@ -113,7 +113,7 @@ static void any_number_of_running_lanes(TEST_ARGS) {
     }
 }
 
-static void any_number_of_commands(TEST_ARGS) {
+TEST(any_number_of_commands) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_program *add = make_add(T.dev);
     uint32_t total = 0;
@@ -134,7 +134,7 @@ static void any_number_of_commands(TEST_ARGS) {
 }
 
 /* Of a bound queue between two submissions, of different commands and of one. */
-static void any_number_of_updates(TEST_ARGS) {
+TEST(any_number_of_updates) {
     enum { COMMANDS = 131 };
     uint32_t model[COMMANDS] = {0}, value = 0;
     hcq_buffer words = make_words(T.dev, COMMANDS);
@@ -158,7 +158,7 @@ static void any_number_of_updates(TEST_ARGS) {
 }
 
 /* Launches that pass other work, but not each other. */
-static void any_number_of_earlier_launches(TEST_ARGS) {
+TEST(any_number_of_earlier_launches) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
     uint32_t total = 0;
@@ -180,7 +180,7 @@ static void any_number_of_earlier_launches(TEST_ARGS) {
 
 /* Bytes to and from a device, at any place, staged in pieces of 4 KiB or as is the
    default; what lies around them stays. */
-static void copies_around_every_size(TEST_ARGS) {
+TEST(copies_around_every_size) {
     static const uint32_t sizes[] = {2, 8, 16, 4096, 8192, 16384, 65536, 63 * 4096, 64 * 4096,
                                      65 * 4096, 128 * 4096};
     static const uint32_t offsets[] = {4, 5, 7, 4095};
@@ -216,7 +216,7 @@ static void copies_around_every_size(TEST_ARGS) {
 /* ---- what is refused ---- */
 
 /* Values whose promises lie in one place do not meet; the same one does. */
-static void promises_in_one_place(TEST_ARGS) {
+TEST(promises_in_one_place) {
     enum { PLACES = 16384 };
     static const uint64_t values[] = {5, 4 + PLACES, 5 + PLACES, 6 + PLACES, 5 + 2 * PLACES};
     hcq_signal s = make_signal(T.dev, 0);
@@ -235,7 +235,7 @@ static void promises_in_one_place(TEST_ARGS) {
 }
 
 /* As many values as a submission may have, all of one kind and half of each. */
-static void numbers_of_values(TEST_ARGS) {
+TEST(numbers_of_values) {
     enum { MOST = 256 };
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer words = make_words(T.dev, MOST);
@@ -266,7 +266,7 @@ static void numbers_of_values(TEST_ARGS) {
 
 /* Bytes of every size at every address, changed behind the recording: what was recorded is
    written, and nothing beside it. */
-static void writes_of_every_size(TEST_ARGS) {
+TEST(writes_of_every_size) {
     static const uint32_t sizes[] = {1, 2, 3, 7, 8, 13, 4095, 65535, 65536};
     enum { ROOM = 65536 + 16 };
     static unsigned char bytes[ROOM], model[ROOM];
@@ -289,7 +289,7 @@ static void writes_of_every_size(TEST_ARGS) {
     CHECK_OK(hcq_free(to));
 }
 
-static void as_many_empties_as_fit(TEST_ARGS) {
+TEST(as_many_empties_as_fit) {
     enum { MOST = 4000 };
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *one = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer last;
@@ -330,7 +330,7 @@ static hcq_result graph_on_lanes(hcq_device *const *devices, uint32_t n, uint64_
     return result;
 }
 
-static void graphs_on_as_many_lanes_as_fit(TEST_ARGS) {
+TEST(graphs_on_as_many_lanes_as_fit) {
     enum { MOST = 64, BYTES = 16384 };
     hcq_device *devices[MOST / 2 + 1];
     hcq_device_desc desc = test_desc();
@@ -350,7 +350,7 @@ static void graphs_on_as_many_lanes_as_fit(TEST_ARGS) {
 }
 
 /* Of each kind 8 where the backend says so; of both 16 in any case. */
-static void as_many_lanes_as_fit(TEST_ARGS) {
+TEST(as_many_lanes_as_fit) {
     static const uint32_t wanted[][2] = {{7, 8}, {8, 8}, {8, 9}, {9, 8}, {1000, 1000}};
     for (uint32_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++) {
         hcq_device_desc desc = test_desc();
@@ -384,7 +384,7 @@ static void as_many_lanes_as_fit(TEST_ARGS) {
     }
 }
 
-static void ordinals_of_the_cpu(TEST_ARGS) {
+TEST(ordinals_of_the_cpu) {
     hcq_device *device = NULL;
     SKIP_IF(strcmp(T.variant->backend, "CPU") != 0, "as many as there are");
     for (uint32_t i = 62; i < 66; i++) {
@@ -396,7 +396,7 @@ static void ordinals_of_the_cpu(TEST_ARGS) {
 }
 
 /* As many arguments as a program may have, and one less: their places, and none lost. */
-static void as_many_arguments_as_fit(TEST_ARGS) {
+TEST(as_many_arguments_as_fit) {
     for (uint32_t n = HCQ_MAX_ARGS - 1; n <= HCQ_MAX_ARGS; n++) {
         hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, k_put);
         hcq_program *program = NULL;
@@ -422,12 +422,3 @@ static void as_many_arguments_as_fit(TEST_ARGS) {
                                                sizeof block), HCQ_ERROR_INVALID);
     }
 }
-
-#define LIMITS_TESTS \
-    TEST(any_number_in_flight), TEST(any_number_of_waits), TEST(any_number_of_running_lanes), \
-    TEST(any_number_of_commands), TEST(any_number_of_updates), \
-    TEST(any_number_of_earlier_launches), TEST(copies_around_every_size), \
-    TEST(promises_in_one_place), TEST(numbers_of_values), \
-    TEST(writes_of_every_size), \
-    TEST(as_many_empties_as_fit), TEST(graphs_on_as_many_lanes_as_fit), \
-    TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), TEST(as_many_arguments_as_fit)

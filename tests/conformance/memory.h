@@ -2,7 +2,7 @@
 #include "shared.h"
 
 /* Blocks of every kind, zeroed if asked for, also where others have used them. */
-static void zeros_around_every_size(TEST_ARGS) {
+TEST(zeros_around_every_size) {
     static const uint32_t sizes[] = {2, 64, 512, 4096, 16384, 65536, 100000};
     static unsigned char zeros[100001], dirty[100001];
     memset(dirty, 0xff, sizeof dirty);
@@ -28,7 +28,7 @@ static void zeros_around_every_size(TEST_ARGS) {
 /* What the host only writes is a kind of its own in the cache. The device sees what is
    written; whoever reads it on the host gets it through the device where that has
    memory of its own. */
-static void memory_for_writing(TEST_ARGS) {
+TEST(memory_for_writing) {
     enum { BYTES = 100000 };
     static unsigned char want[BYTES], got[BYTES];
     const int apart = !has_feature(HCQ_FEATURE_HOST_MEMORY);
@@ -62,7 +62,7 @@ static void memory_for_writing(TEST_ARGS) {
 }
 
 /* From any address in a living buffer of the device to its end, and nowhere else. */
-static void buffers_by_address(TEST_ARGS) {
+TEST(buffers_by_address) {
     static char text[64];
     hcq_buffer a = make_words(T.dev, 64), visible, got, imported;
     CHECK_OK(hcq_alloc(T.dev, 1000, HCQ_HOST_VISIBLE, &visible));
@@ -92,7 +92,7 @@ static void buffers_by_address(TEST_ARGS) {
     }
 }
 
-static void views_are_values(TEST_ARGS) {
+TEST(views_are_values) {
     hcq_buffer buffer = make_words(T.dev, 256);
     hcq_buffer view = hcq_view(buffer, 100, 24);
     CHECK_U64(view.address, buffer.address + 100);
@@ -113,7 +113,7 @@ static void views_are_values(TEST_ARGS) {
 
 /* Eager calls and transfers with the host follow all lanes, also those that are still
    busy, and are seen by what comes after them. */
-static void eager_calls_follow_all_lanes(TEST_ARGS) {
+TEST(eager_calls_follow_all_lanes) {
     enum { ROUNDS = 12, BYTES = 200000 };
     hcq_buffer a, b, c;
     CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &a));
@@ -146,7 +146,7 @@ static void eager_calls_follow_all_lanes(TEST_ARGS) {
 }
 
 /* Blocks that work still uses: after.h. */
-static void cache_reuses(TEST_ARGS) {
+TEST(cache_reuses) {
     hcq_buffer a, b, c, d;
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &a));
     CHECK_OK(hcq_free(a));
@@ -176,7 +176,7 @@ static void come_and_go_once(hcq_device *device, uint64_t size, uint32_t flags) 
 }
 
 /* What a trim leaves: core/unit.c. */
-static void no_cache(TEST_ARGS) {
+TEST(no_cache) {
     come_and_go_once(T.dev, 3000, HCQ_NO_CACHE);
     CHECK_U64(cached(T.dev), 0);
     for (uint32_t none = 0; none < 2; none++) {
@@ -192,7 +192,7 @@ static void no_cache(TEST_ARGS) {
 }
 
 /* Freed at once, or behind a point while work that names it is still submitted. */
-static void import_host_memory(TEST_ARGS) {
+TEST(import_host_memory) {
     static uint32_t mine[64], want[64];
     hcq_buffer buffer;
     if (!has_feature(HCQ_FEATURE_IMPORT)) {
@@ -223,7 +223,7 @@ static void import_host_memory(TEST_ARGS) {
 }
 
 /* Memory that is partly a buffer's is refused, on whichever side that lies. */
-static void imports_side_by_side(TEST_ARGS) {
+TEST(imports_side_by_side) {
     enum { PAGE = 65536 };
     static unsigned char room[7 * PAGE];
     unsigned char *mine = room + (PAGE - (uintptr_t)room % PAGE) % PAGE;
@@ -245,7 +245,7 @@ static void imports_side_by_side(TEST_ARGS) {
 }
 
 /* The one that another device still uses is not in the way of one that nobody does. */
-static void freed_blocks_wait_for_their_devices(TEST_ARGS) {
+TEST(freed_blocks_wait_for_their_devices) {
     hcq_buffer a, b, c, d, e;
     hcq_signal gate = make_signal(dev2(), 0);
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
@@ -313,7 +313,7 @@ static void *slow_hooks_run(void *user) {
     return NULL;
 }
 
-static void large_blocks_hold_nobody_up(TEST_ARGS) {
+TEST(large_blocks_hold_nobody_up) {
     static slow_hooks h;
     hcq_device_desc desc = test_desc();
     hcq_signal s = make_signal(T.dev, 0);
@@ -385,7 +385,7 @@ static void *eager_worker_run(void *user) {
 
 /* Both ways between two devices at once, and within one; steps of a launch name what
    they need while others come and go. */
-static void eager_calls_from_threads(TEST_ARGS) {
+TEST(eager_calls_from_threads) {
     enum { THREADS = 5 };
     eager_worker w[THREADS];
     memset(w, 0, sizeof w);
@@ -402,10 +402,3 @@ static void eager_calls_from_threads(TEST_ARGS) {
         CHECK(w[i].right);
     }
 }
-
-#define MEMORY_TESTS \
-    TEST(freed_blocks_wait_for_their_devices), TEST(large_blocks_hold_nobody_up), \
-    TEST(eager_calls_from_threads), TEST(zeros_around_every_size), TEST(views_are_values), \
-    TEST(memory_for_writing), TEST(buffers_by_address), \
-    TEST(eager_calls_follow_all_lanes), TEST(cache_reuses), TEST(no_cache), \
-    TEST(import_host_memory), TEST(imports_side_by_side)

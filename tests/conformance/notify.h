@@ -11,7 +11,7 @@
 
 /* ---- when they come ---- */
 
-static void notify_at_once(TEST_ARGS) {
+TEST(notify_at_once) {
     static notice n[6], stays;
     hcq_signal s = make_signal(T.dev, 7), failed = make_signal(dev2(), 3);
     hcq_signal stale = make_signal(T.dev, 1);
@@ -44,7 +44,7 @@ static void notify_at_once(TEST_ARGS) {
 }
 
 /* Held first, then run by somebody's set: nobody calls hcq after that. */
-static void notify_when_released(TEST_ARGS) {
+TEST(notify_when_released) {
     static notice n[5];
     for (int way = 0; way < 4; way++) {
         hcq_device *device = way % 2 ? dev2() : T.dev;
@@ -77,7 +77,7 @@ static void notify_when_released(TEST_ARGS) {
 
 /* A submission's point is exact; the timeline's waits for all before it, and only
    orders: it is reached if those fail. */
-static void notify_exact_and_prefix(TEST_ARGS) {
+TEST(notify_exact_and_prefix) {
     static notice exact, prefix, first;
     for (int fails = 0; fails < 2; fails++) {
         hcq_point gate = make_gate(T.dev), held, done;
@@ -100,7 +100,7 @@ static void notify_exact_and_prefix(TEST_ARGS) {
 
 /* Asked for in any order, told in the order of values: by one set for all of
    them, by one for each, and by work. */
-static void notify_many_in_value_order(TEST_ARGS) {
+TEST(notify_many_in_value_order) {
     enum { N = 10000, STEP = 7919 };   /* a prime: each once */
     static notice n[N];
     for (int way = 0; way < 3; way++) {
@@ -182,7 +182,7 @@ static void *relay_start(void *user) {
     return NULL;
 }
 
-static void notify_chain_on_a_small_stack(TEST_ARGS) {
+TEST(notify_chain_on_a_small_stack) {
     static relay r;
     for (int way = RELAY_NOTIFY; way <= RELAY_SUBMIT; way++) {
         memset(&r, 0, sizeof r);
@@ -201,7 +201,7 @@ static void notify_chain_on_a_small_stack(TEST_ARGS) {
 
 /* ---- cancel ---- */
 
-static void notify_cancel(TEST_ARGS) {
+TEST(notify_cancel) {
     static notice first, second, third;
     hcq_signal s = make_signal(T.dev, 0);
     NOTIFY_AT(&first, hcq_at(s, 1));
@@ -243,7 +243,7 @@ enum { BY_NOTHING, BY_SET, BY_WORK, BY_OTHERS_WORK, BY_OWN_END, BY_FAILURE, BY_D
 
 /* Readable at once (BY_NOTHING) or later, whatever ends the point, but not after a
    cancel. */
-static void notify_handle(TEST_ARGS) {
+TEST(notify_handle) {
     int files = count_files();
     for (int way = BY_NOTHING; way < HANDLE_WAYS; way++) {
         hcq_signal s = make_signal(T.dev, way == BY_NOTHING);
@@ -282,7 +282,7 @@ static void notify_handle(TEST_ARGS) {
 
 /* The user may close his handle whenever he wants; what has its number then is
    not touched. */
-static void notify_handle_closed_early(TEST_ARGS) {
+TEST(notify_handle_closed_early) {
 #ifdef __linux__
     int files = count_files();
     hcq_signal s = make_signal(T.dev, 0);
@@ -311,7 +311,7 @@ static void notify_handle_closed_early(TEST_ARGS) {
 }
 
 /* No handle to be had: said, and nothing is left behind. */
-static void notify_handle_out_of_files(TEST_ARGS) {
+TEST(notify_handle_out_of_files) {
     struct rlimit old, low;
     hcq_signal s = make_signal(T.dev, 0);
     int files = count_files(), lowest = dup(2);
@@ -334,8 +334,3 @@ static void notify_handle_out_of_files(TEST_ARGS) {
     CHECK_OK(hcq_signal_set(s, 1));
     CHECK_U64(count_files(), files);
 }
-
-#define NOTIFY_TESTS \
-    TEST(notify_at_once), TEST(notify_when_released), TEST(notify_exact_and_prefix), \
-    TEST(notify_many_in_value_order), TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), \
-    TEST(notify_handle), TEST(notify_handle_closed_early), TEST(notify_handle_out_of_files)

@@ -14,7 +14,7 @@ static void number_submit(uint32_t ahead, int host, uint32_t *go) {
 
 /* A thread that waits, or a notification, hears of a number that was not given yet
    when it began, though nobody calls hcq once the work was submitted. */
-static void numbers_to_come_are_told(TEST_ARGS) {
+TEST(numbers_to_come_are_told) {
     static notice n;
     static blocked_call w;
     for (uint32_t way = 0; way < 8; way++) {
@@ -90,7 +90,7 @@ static void raises_are(const raises *r, hcq_signal s) {
 
 /* Three that run on devices of their own end in each order, failing or not: each value
    gets its answer at each time. */
-static void failures_in_every_order(TEST_ARGS) {
+TEST(failures_in_every_order) {
     static const uint8_t orders[6][RAISES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                               {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static uint32_t go[RAISES];
@@ -118,5 +118,3 @@ static void failures_in_every_order(TEST_ARGS) {
     }
     CHECK_OK(hcq_close(devices[2]));
 }
-
-#define NUMBERS_TESTS TEST(numbers_to_come_are_told), TEST(failures_in_every_order)

@@ -7,7 +7,7 @@
 
 /* Each queue waits for the next one in the middle of its recording, so that they
    get through only if no two share a lane. */
-static void any_lane_spreads_the_queues_of_one(TEST_ARGS) {
+TEST(any_lane_spreads_the_queues_of_one) {
     enum { LANES = 4 };
     hcq_device_desc desc = test_desc();
     desc.compute_lanes = LANES;
@@ -38,7 +38,7 @@ static void any_lane_spreads_the_queues_of_one(TEST_ARGS) {
 }
 
 /* The copy lane gets on while a kernel of the compute lane runs. */
-static void copy_lane_overlaps_compute(TEST_ARGS) {
+TEST(copy_lane_overlaps_compute) {
     SKIP_IF(T.variant->one_fifo, "one FIFO under all lanes");
     hcq_buffer source = make_filled(T.dev, 64, 7), copied = make_words(T.dev, 64);
     hcq_queue *copy = make_queue(T.dev, HCQ_COPY);
@@ -57,7 +57,7 @@ static void copy_lane_overlaps_compute(TEST_ARGS) {
 /* ---- hold-back ---- */
 
 /* wait_device: everything submitted there before this submission. */
-static void wait_device(TEST_ARGS) {
+TEST(wait_device) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point open = hcq_at(gate, 1), p1, p2, p3, watching, later;
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *own = make_queue(T.dev, HCQ_COMPUTE);
@@ -96,7 +96,7 @@ static void wait_device(TEST_ARGS) {
 }
 
 /* A limit in the description refuses more, and nothing is lost. */
-static void parked_limit_refuses(TEST_ARGS) {
+TEST(parked_limit_refuses) {
     hcq_device_desc desc = test_desc();
     desc.parked = 16;
     desc.parked_limit = 100;
@@ -152,7 +152,7 @@ static void *chain_run(void *user) {
 }
 
 /* Each release brings about the next one, by a raise or by a failure. */
-static void chain_on_a_small_stack(TEST_ARGS) {
+TEST(chain_on_a_small_stack) {
     for (int fails = 0; fails < 2; fails++) {
         chain c = {10000, fails, HCQ_OK};
         on_a_small_stack(chain_run, &c);
@@ -165,7 +165,7 @@ static void chain_on_a_small_stack(TEST_ARGS) {
 /* ---- points ---- */
 
 /* Nothing is submitted: there is no point. */
-static void empty_submits_give_no_point(TEST_ARGS) {
+TEST(empty_submits_give_no_point) {
     for (int i = 0; i < 2; i++) {
         hcq_point point = {{0xdeadbeefdeadbeefull}, 7};
         CHECK_OK(i ? hcq_submit_and_wait(T.dev, NULL, 0, BOUND, &point)
@@ -176,7 +176,7 @@ static void empty_submits_give_no_point(TEST_ARGS) {
 }
 
 /* Of two submissions the first stands; the point may be among the waits. */
-static void the_point_is_the_last_one_submitted(TEST_ARGS) {
+TEST(the_point_is_the_last_one_submitted) {
     hcq_submission s[2] = {submission(NULL, 0), submission(NULL, 0)};
     hcq_point first, point;
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
@@ -192,7 +192,7 @@ static void the_point_is_the_last_one_submitted(TEST_ARGS) {
 }
 
 /* Sixteen queues are waited for, each of them; core/misuse.c has one more. */
-static void sixteen_queues_at_most(TEST_ARGS) {
+TEST(sixteen_queues_at_most) {
     enum { N = 16 };
     hcq_queue *q[N];
     hcq_program *add = make_add(T.dev);
@@ -217,7 +217,7 @@ static void sixteen_queues_at_most(TEST_ARGS) {
 
 /* What was checked once is checked again when it may have changed: refused, never a
    crash. Recordings keep their programs. */
-static void stale_checks(TEST_ARGS) {
+TEST(stale_checks) {
     enum { APPENDED, WAITS, FILLS, ADDS, RECORDINGS };
     hcq_queue *late[RECORDINGS], *fills = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *p = make_queue(T.dev, HCQ_COMPUTE), *c = make_queue(T.dev, HCQ_COPY);
@@ -252,7 +252,7 @@ static void stale_checks(TEST_ARGS) {
 }
 
 /* Whatever a submission, or a launch, needs may go once it is submitted, held or not. */
-static void destroyed_after_submit(TEST_ARGS) {
+TEST(destroyed_after_submit) {
     for (int way = 0; way < 12; way++) {
         const int held = way & 1, bound = way & 2, graph = way < 4, unordered = way & 4;
         hcq_signal s = make_signal(T.dev, 0), stamp = make_signal(T.dev, 0);
@@ -296,7 +296,7 @@ static void destroyed_after_submit(TEST_ARGS) {
 
 /* A queue that nothing has changed is submitted again without being checked again: what
    may be in its way is looked at each time. */
-static void the_same_again(TEST_ARGS) {
+TEST(the_same_again) {
     hcq_device_desc desc = test_desc();
     desc.parked = 2;                   /* numbers go round early */
     desc.parked_limit = 3;
@@ -364,7 +364,7 @@ static void the_same_again(TEST_ARGS) {
 }
 
 /* Where it cannot go, or is behind what another device still gets copied in to its memory. */
-static void the_same_again_at_a_bad_time(TEST_ARGS) {
+TEST(the_same_again_at_a_bad_time) {
     for (int lost = 0; lost <= is_mock(); lost++) {
         const uint32_t forty = 40;
         mock_control control;
@@ -409,10 +409,3 @@ static void the_same_again_at_a_bad_time(TEST_ARGS) {
         CHECK_OK(hcq_close(device));
     }
 }
-
-#define ORDER_TESTS \
-    TEST(any_lane_spreads_the_queues_of_one), TEST(copy_lane_overlaps_compute), TEST(wait_device), \
-    TEST(parked_limit_refuses), TEST(chain_on_a_small_stack), \
-    TEST(empty_submits_give_no_point), TEST(the_point_is_the_last_one_submitted), \
-    TEST(sixteen_queues_at_most), TEST(stale_checks), TEST(destroyed_after_submit), \
-    TEST(the_same_again), TEST(the_same_again_at_a_bad_time)

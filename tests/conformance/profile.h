@@ -72,7 +72,7 @@ static void check_profiled_queue(const char *file, int line, const hcq_profile_e
 }
 
 /* Few, then a bound queue many times in flight: each submission has its own times. */
-static void profile_of_a_queue(TEST_ARGS) {
+TEST(profile_of_a_queue) {
     enum { MANY = 200 };
     NEED_PROFILE();
     for (int bound = 0; bound < 2; bound++) {
@@ -105,7 +105,7 @@ static void profile_of_a_queue(TEST_ARGS) {
 
 /* What is submitted counts, not what runs: work held at the start is not in it,
    work held at the stop is. A new start forgets. */
-static void profile_is_of_submissions(TEST_ARGS) {
+TEST(profile_is_of_submissions) {
     NEED_PROFILE();
     hcq_queue *q = make_profiled_queue(T.dev, make_words(T.dev, 1));
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done;
@@ -136,7 +136,7 @@ static void profile_is_of_submissions(TEST_ARGS) {
 }
 
 /* Lanes by kind and index, and two devices each on their own. */
-static void profile_of_lanes(TEST_ARGS) {
+TEST(profile_of_lanes) {
     NEED_PROFILE();
     hcq_device_desc desc = test_desc();
     desc.compute_lanes = 2;
@@ -169,7 +169,7 @@ static void profile_of_lanes(TEST_ARGS) {
 
 /* Held submissions of a bound queue, more than it has versions, and a graph with
    commands of other kinds: as without. */
-static void profile_refuses_no_work(TEST_ARGS) {
+TEST(profile_refuses_no_work) {
     enum { HELD = 8 };
     NEED_PROFILE();
     hcq_buffer a = make_words(T.dev, 1), c = make_words(T.dev, 2);
@@ -207,7 +207,7 @@ static void profile_refuses_no_work(TEST_ARGS) {
 
 /* Launches of a graph over two devices: each event on its device, with the index
    of the graph's recording, and never before what it depends on. */
-static void profile_of_a_graph(TEST_ARGS) {
+TEST(profile_of_a_graph) {
     enum { ROUNDS = 20 };
     NEED_PROFILE();
     for (int bound = 0; bound < 2; bound++) {
@@ -253,7 +253,7 @@ static void profile_of_a_graph(TEST_ARGS) {
 
 /* A ring of few: the latest are kept, the others counted; a short array gets the
    oldest of those. */
-static void profile_overflows(TEST_ARGS) {
+TEST(profile_overflows) {
     enum { ROUNDS = 500, EVENTS = 64 };
     NEED_PROFILE();
     const hcq_profile_desc desc = {EVENTS, 0};
@@ -284,7 +284,7 @@ static void profile_overflows(TEST_ARGS) {
 
 /* Queues, labels and programs that go before the work is done; a ring of one event
    and one name. */
-static void profile_outlives_its_objects(TEST_ARGS) {
+TEST(profile_outlives_its_objects) {
     NEED_PROFILE();
     const hcq_profile_desc desc = {1, 1};
     for (int way = 0; way < 6; way++) { /* destroyed or reset; bound; the smallest ring */
@@ -315,7 +315,7 @@ static void profile_outlives_its_objects(TEST_ARGS) {
 }
 
 /* A failing host command: its submission is not in the profile, the next one is whole. */
-static void profile_of_a_failure(TEST_ARGS) {
+TEST(profile_of_a_failure) {
     NEED_PROFILE();
     static host_log log;
     hcq_buffer a = make_words(T.dev, 4);
@@ -361,7 +361,7 @@ static void check_profile_text(hcq_device *const *devices, hcq_profile_format fo
 }
 
 /* Of devices that were never profiled, too, it is a whole text. */
-static void profile_as_text(TEST_ARGS) {
+TEST(profile_as_text) {
     static const struct { hcq_profile_format format; const char *empty, *words; } formats[3] = {
         {HCQ_PROFILE_TRACE, "traceEvents", "traceEvents|second add|the frame"},
         {HCQ_PROFILE_HTML, "<svg|</html>", "<svg|second add|</html>"},
@@ -388,7 +388,7 @@ static void profile_as_text(TEST_ARGS) {
 
 /* A call that waits, or does not, is an event of the host's; those of a stepped launch
    are the SYNCs of its schedule. */
-static void profile_of_synchronizing(TEST_ARGS) {
+TEST(profile_of_synchronizing) {
     static char text[16384];
     NEED_PROFILE();
     hcq_buffer a = make_words(T.dev, 1), b = make_words(dev2(), 1);
@@ -433,7 +433,7 @@ static void profile_of_synchronizing(TEST_ARGS) {
 
 /* Others run in the middle of a submission, behind a host command: the arrow ends at what
    waited. */
-static void profile_of_work_in_between(TEST_ARGS) {
+TEST(profile_of_work_in_between) {
     NEED_PROFILE();
     static char text[4096];
     static host_log log;
@@ -486,7 +486,7 @@ static void *toggler_run(void *user) {
 }
 
 /* One thread starts, reads and stops while another one submits and updates. */
-static void profile_starts_and_stops_under_load(TEST_ARGS) {
+TEST(profile_starts_and_stops_under_load) {
     NEED_PROFILE();
     static toggler t;
     hcq_buffer a = make_words(T.dev, 1), c = make_words(dev2(), 1);
@@ -522,10 +522,3 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     CHECK_U64(READ32(a, 0), sum);
     CHECK_U64(READ32(c, 0), launches);
 }
-
-#define PROFILE_TESTS \
-    TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
-    TEST(profile_refuses_no_work), TEST(profile_of_a_graph), \
-    TEST(profile_overflows), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
-    TEST(profile_of_work_in_between), \
-    TEST(profile_of_synchronizing), TEST(profile_as_text), TEST(profile_starts_and_stops_under_load)

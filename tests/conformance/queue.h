@@ -21,7 +21,7 @@ static void check_command(hcq_queue *q, int32_t index, const hcq_command *want) 
 
 /* Every command in one recording: indices, what they do, what is read back. The first
    error of a recording sticks. */
-static void every_command(TEST_ARGS) {
+TEST(every_command) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *add = make_add(T.dev);
     hcq_signal s = make_signal(T.dev, 1), t = make_signal(T.dev, 0);
@@ -79,7 +79,7 @@ static void every_command(TEST_ARGS) {
     CHECK_U64(READ32(a, 0), 7);        /* nothing ran */
 }
 
-static void append_recordings(TEST_ARGS) {
+TEST(append_recordings) {
     hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *empty = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
     hcq_program *add = make_add(T.dev);
@@ -105,7 +105,7 @@ static void append_recordings(TEST_ARGS) {
 }
 
 /* Of four that may overlap the barrier gathers what they wrote. */
-static void a_barrier_gathers(TEST_ARGS) {
+TEST(a_barrier_gathers) {
     enum { N = 4096 };
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *mix = make_mix(T.dev);
@@ -168,7 +168,7 @@ static hcq_program *make_grid(hcq_device *device) {
                                                dims));
 }
 
-static void grids(TEST_ARGS) {
+TEST(grids) {
     enum { N = 4096 };
     static uint32_t seen[N];
     hcq_program *program = make_grid(T.dev);
@@ -207,7 +207,7 @@ static hcq_dims empty_grid(uint32_t zeros) {
 
 /* Wherever the 0 is and however it gets there nothing runs, and what follows does; a
    grid without one then runs again. Updates begin with either. */
-static void empty_grids(TEST_ARGS) {
+TEST(empty_grids) {
     static const uint32_t steps[] = {0, 1, 2, 3, 0, 4, EMPTY_WIDE, 0, 5, 6, 7, 0, 1};
     enum { STEPS = sizeof steps / sizeof steps[0] };
     const hcq_dims whole = empty_grid(0), one = {1, 1, 1};
@@ -245,7 +245,7 @@ static void empty_grids(TEST_ARGS) {
 /* ---- programs ---- */
 
 /* The layout is C's: the same as the struct's. */
-static void program_info(TEST_ARGS) {
+TEST(program_info) {
     static const uint32_t offsets[] = {
         offsetof(all_args, out), offsetof(all_args, i32), offsetof(all_args, in),
         offsetof(all_args, u32), offsetof(all_args, f32), offsetof(all_args, odd),
@@ -274,7 +274,7 @@ typedef struct all_values { double out[11]; } all_values;
 static const all_values all_want = {{-5, 4000000000.0, 1.5, 321, -7000000000.0, 43.25, 6,
                                      1099511627776.0, 2.75, 9, 3.5}};
 
-static void fill_kernargs_and_call(TEST_ARGS) {
+TEST(fill_kernargs_and_call) {
     const odd_struct odd = {{1, 2, 3}}, odd2 = {{4, 5, 6}};
     const wide_struct wide = {42.25, 1};
     const char tail = 9;
@@ -315,7 +315,7 @@ static void slow_wait(void) {
 }
 
 /* program_call returns at once without `seconds`, and measures with it. */
-static void program_call_times(TEST_ARGS) {
+TEST(program_call_times) {
     hcq_program *slow = make_kernel(T.dev, HCQ_CPU_PROGRAM("slow", k_slow));
     hcq_program *add = make_add(T.dev);
     hcq_buffer a = make_words(T.dev, 4);
@@ -338,7 +338,7 @@ static void k_user(const void *block_args, const hcq_block *b) {
 }
 
 /* Each program's own pointer comes with every block, of a grid as of one block alone. */
-static void kernels_get_their_user(TEST_ARGS) {
+TEST(kernels_get_their_user) {
     NEEDS_CPU_KERNELS("a pointer of the host's");
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     uint32_t words[3] = {10, 20, 30};
@@ -355,7 +355,7 @@ static void kernels_get_their_user(TEST_ARGS) {
 }
 
 /* Without arguments and with as many as there can be; more are refused. */
-static void programs_are_described(TEST_ARGS) {
+TEST(programs_are_described) {
 #define FOUR HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_STRUCT(24, 16), HCQ_ARG_I32
 #define SIXTEEN FOUR, FOUR, FOUR, FOUR
 #define MOST SIXTEEN, SIXTEEN, SIXTEEN, SIXTEEN
@@ -376,7 +376,7 @@ static void programs_are_described(TEST_ARGS) {
 #undef FOUR
 }
 
-static void kernels_from_a_library(TEST_ARGS) {
+TEST(kernels_from_a_library) {
     NEEDS_CPU_KERNELS("a library has kernels for the CPU only");
     SKIP_IF(!T.library, "no --library given");
     hcq_program_desc desc = ADD_KERNEL;
@@ -417,7 +417,7 @@ static void k_large(const void *block_args, const hcq_block *b) {
 }
 TEST_SHADER(k_large, large)
 
-static void large_arguments(TEST_ARGS) {
+TEST(large_arguments) {
     static large_args args;
     const uint32_t count = large_words();
     hcq_program *program = make_kernel(T.dev, HCQ_CPU_PROGRAM(
@@ -445,9 +445,3 @@ static void large_arguments(TEST_ARGS) {
         hcq_queue_destroy(q);
     }
 }
-
-#define QUEUE_TESTS \
-    TEST(every_command), TEST(a_barrier_gathers), TEST(empty_grids), TEST(large_arguments), \
-    TEST(append_recordings), TEST(grids), TEST(program_info), TEST(fill_kernargs_and_call), \
-    TEST(program_call_times), TEST(kernels_from_a_library), TEST(kernels_get_their_user), \
-    TEST(programs_are_described)

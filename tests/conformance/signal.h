@@ -6,7 +6,7 @@
 /* ---- values ---- */
 
 /* From the host and by a queue, beyond 32 bits, up to the largest one. */
-static void signal_values(TEST_ARGS) {
+TEST(signal_values) {
     static const uint64_t values[] = {0, 1, 2, 41, 0xffffffffull, 0x100000000ull, 0x100000007ull,
                                       INT64_MAX - 1, INT64_MAX};
     enum { VALUES = sizeof values / sizeof values[0] };
@@ -35,7 +35,7 @@ static void signal_values(TEST_ARGS) {
     CHECK_RESULT(hcq_signal_create(T.dev, (uint64_t)INT64_MAX + 1, &s), HCQ_ERROR_INVALID);
 }
 
-static void signals_must_rise(TEST_ARGS) {
+TEST(signals_must_rise) {
     hcq_signal s = make_signal(T.dev, 5);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 0); /* legal to record */
@@ -64,7 +64,7 @@ static void signals_must_rise(TEST_ARGS) {
 
 /* A value that somebody in flight is going to raise is refused, whether that one is
    held, runs, or is over; a smaller one is not. */
-static void a_repeated_value_gets_one_answer(TEST_ARGS) {
+TEST(a_repeated_value_gets_one_answer) {
     for (int recorded = 0; recorded < 2; recorded++) {
         for (int way = 0; way < 3; way++) { /* held, running, over */
             hcq_signal s = make_signal(T.dev, 0), other = make_signal(T.dev, 0);
@@ -102,7 +102,7 @@ static void a_repeated_value_gets_one_answer(TEST_ARGS) {
 }
 
 /* A promise that broke is none any more, nor is one of a submission that was refused. */
-static void a_broken_promise_is_forgotten(TEST_ARGS) {
+TEST(a_broken_promise_is_forgotten) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
@@ -126,7 +126,7 @@ static void a_broken_promise_is_forgotten(TEST_ARGS) {
 
 /* ---- resets and failures by the host ---- */
 
-static void signal_reset(TEST_ARGS) {
+TEST(signal_reset) {
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 50);
     hcq_point wait = hcq_at(s, 60), raise = hcq_at(s, 70), done;
@@ -158,7 +158,7 @@ static void signal_reset(TEST_ARGS) {
 
 /* What a held recording waits for behind its first wait is pending, too, and what
    waits behind a held one of its lane; no other signal. */
-static void reset_beside_pending_waits(TEST_ARGS) {
+TEST(reset_beside_pending_waits) {
     hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
     hcq_signal behind = make_signal(T.dev, 1), other = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
@@ -183,7 +183,7 @@ static void reset_beside_pending_waits(TEST_ARGS) {
     CHECK_OK(hcq_signal_reset(behind, 0));
 }
 
-static void signal_failure(TEST_ARGS) {
+TEST(signal_failure) {
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 5);
     CHECK_RESULT(hcq_signal_fail(s, HCQ_OK, NULL), HCQ_ERROR_INVALID);
@@ -236,7 +236,7 @@ static void check_profiled_stamps(uint32_t runs) {
 
 /* Two stamps around work are in order, in their submission's time, and no values, with
    a profile, too; a reset forgets them, and so does a place that was used before. */
-static void signal_timestamps(TEST_ARGS) {
+TEST(signal_timestamps) {
     const int profiles = has_feature(HCQ_FEATURE_PROFILING);
     for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
         hcq_signal s[2] = {make_signal(T.dev, 3), make_signal(T.dev, 3)};
@@ -278,7 +278,7 @@ static void signal_timestamps(TEST_ARGS) {
 /* ---- the end of a signal ---- */
 
 /* What its pending raises cannot reach ends at once; what they can waits for them. */
-static void destroyed_ends_what_cannot_come(TEST_ARGS) {
+TEST(destroyed_ends_what_cannot_come) {
     static notice n[2];
     hcq_signal t = make_signal(T.dev, 0);
     hcq_point gate = make_gate(dev2()), low = hcq_at(t, 1), high = hcq_at(t, 2), done[3];
@@ -300,7 +300,7 @@ static void destroyed_ends_what_cannot_come(TEST_ARGS) {
 }
 
 /* The raises that are pending wait for those that cannot come: all end. */
-static void destroyed_in_a_ring(TEST_ARGS) {
+TEST(destroyed_in_a_ring) {
     for (int order = 0; order < 2; order++) {
         hcq_signal g = make_signal(T.dev, 0), t = make_signal(dev2(), 0);
         hcq_point open = hcq_at(g, 1), low = hcq_at(t, 1), high = hcq_at(t, 2), a, b;
@@ -313,7 +313,7 @@ static void destroyed_in_a_ring(TEST_ARGS) {
     }
 }
 
-static void signal_references(TEST_ARGS) {
+TEST(signal_references) {
     static notice n;
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 3);
@@ -340,9 +340,3 @@ static void signal_references(TEST_ARGS) {
     }
     CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
 }
-
-#define SIGNAL_TESTS \
-    TEST(signal_values), TEST(signals_must_rise), TEST(a_repeated_value_gets_one_answer), \
-    TEST(a_broken_promise_is_forgotten), TEST(signal_reset), TEST(reset_beside_pending_waits), \
-    TEST(signal_failure), TEST(signal_timestamps), TEST(destroyed_ends_what_cannot_come), \
-    TEST(destroyed_in_a_ring), TEST(signal_references)

@@ -5,7 +5,7 @@
 #define TRACE_ONLY() SKIP_IF(!T.variant->inner, "not through TRACE")
 
 /* A function more in the table, and TRACE would pass it over. */
-static void trace_has_what_its_inner_has(TEST_ARGS) {
+TEST(trace_has_what_its_inner_has) {
     TRACE_ONLY();
     CHECK_U64(sizeof(hcq_backend), offsetof(hcq_backend, driver_create) +
                                        TRACE_COUNT * sizeof(void (*)(void)));
@@ -41,7 +41,7 @@ static int trace_says(uint64_t first, const char *text) {
 
 /* The lane is let go only after those who wait are submitted: the core has to hand
    their waits over, where the backend can wait for another device, too. */
-static void trace_writes_down(TEST_ARGS) {
+TEST(trace_writes_down) {
     TRACE_ONLY();
     uint64_t first = trace_line_count();
     uint64_t programs = trace_sum_of(TRACE_program_create).calls;
@@ -70,7 +70,7 @@ static void trace_writes_down(TEST_ARGS) {
     CHECK(trace_says(first, ", after compute 0 at "));
 }
 
-static void trace_keeps_the_last_lines(TEST_ARGS) {
+TEST(trace_keeps_the_last_lines) {
     TRACE_ONLY();
     uint64_t first = trace_line_count();
     trace_entry entry;
@@ -85,7 +85,7 @@ static void trace_keeps_the_last_lines(TEST_ARGS) {
 }
 
 /* An open device does not need its backend to be registered. */
-static void trace_registers_once(TEST_ARGS) {
+TEST(trace_registers_once) {
     TRACE_ONLY();
     hcq_device_desc desc = test_desc();
     hcq_device *device = NULL;
@@ -114,7 +114,7 @@ static void trace_one_waits(hcq_device *a, hcq_device *b) {
 
 /* Another backend; and the inner one, still there under its own name. That must not take a
    device of TRACE for one of its own, nor TRACE one of the inner's. */
-static void trace_beside_others(TEST_ARGS) {
+TEST(trace_beside_others) {
     TRACE_ONLY();
     hcq_device_desc desc = test_desc();
     hcq_device *worker = NULL, *other = open_other_backend();
@@ -144,7 +144,3 @@ static void trace_beside_others(TEST_ARGS) {
     CHECK_RESULT(hcq_queue_submit(worker_q, T.dev, NULL), HCQ_ERROR_FOREIGN);
     CHECK_OK(hcq_close(worker));
 }
-
-#define TRACE_TESTS \
-    TEST(trace_has_what_its_inner_has), TEST(trace_writes_down), TEST(trace_keeps_the_last_lines), \
-    TEST(trace_registers_once), TEST(trace_beside_others)

@@ -65,7 +65,7 @@ static void transfer_once(const place *to, const place *from, uint32_t size, uin
 }
 
 /* Nothing is kept of a device that took part and is closed. */
-static void transfer_every_way(TEST_ARGS) {
+TEST(transfer_every_way) {
     static const uint32_t sizes[] = {1, 4097, 100003};
     hcq_device_desc desc = test_desc();
     test_memory memory;
@@ -107,7 +107,7 @@ static void transfers_pass(hcq_buffer one, hcq_buffer two) {
 /* Behind held work it times out, and from then on host memory is nobody's: a
    page that is gone is not touched. What arrives later is what was there. What is
    unordered passes both, on whichever lanes of one device or two work is held. */
-static void transfer_times_out(TEST_ARGS) {
+TEST(transfer_times_out) {
     static const uint64_t timeouts[] = {0, SECOND / 100, HCQ_DEADLINE(1)};
     enum { PAGE = 65536 };
     for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
@@ -160,7 +160,7 @@ static void transfer_times_out(TEST_ARGS) {
 
 /* What both devices get after a transfer that timed out runs behind it, whichever of
    them does the copying. */
-static void transfer_is_followed_by_both(TEST_ARGS) {
+TEST(transfer_is_followed_by_both) {
     hcq_device *devices[2] = {T.dev, dev2()};
     for (uint32_t i = 0; i < 2 && devices_share_memory(); i++) {
         hcq_device *to = devices[i], *from = devices[1 - i];
@@ -194,7 +194,7 @@ static void transfer_is_followed_by_both(TEST_ARGS) {
 
 /* Whatever ran before on either device is seen, whatever runs later sees it:
    also by work that only waits for the device's timeline. */
-static void transfer_orders_both_timelines(TEST_ARGS) {
+TEST(transfer_orders_both_timelines) {
     hcq_buffer a = make_words(T.dev, 64), b = make_words(dev2(), 64), c = make_words(dev2(), 64);
     hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(dev2(), HCQ_COPY);
     CHECK_INDEX(record_word(writer, hcq_view(a, 0, 4), 0, 4), 0);
@@ -254,7 +254,7 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
 /* Forty submissions of fifty commands, against a model; half of them are held, by all
    points that they wait for. Lists and data are copied. A buffer may be another device's,
    where that is seen. */
-static void transfer_lists_at_random(TEST_ARGS) {
+TEST(transfer_lists_at_random) {
     enum { LISTS = 40, COMMANDS = 50 };
     static transfer_model m;
     hcq_transfer_command list[COMMANDS];
@@ -289,7 +289,7 @@ static void transfer_lists_at_random(TEST_ARGS) {
 
 /* Updates larger than any staging batch, while everything is held: copied sources and
    lists are given back when they are done. */
-static void transfer_large_updates(TEST_ARGS) {
+TEST(transfer_large_updates) {
     enum { BYTES = 300001, N = 6 };
     hcq_device_desc desc = test_desc();
     desc.staging_bytes = 4096;
@@ -329,7 +329,7 @@ static void transfer_large_updates(TEST_ARGS) {
 
 /* They have a lane of their own where the device has one for copies, and fail
    without a trace when their wait does. */
-static void transfer_list_lane_and_failure(TEST_ARGS) {
+TEST(transfer_list_lane_and_failure) {
     hcq_point gate = make_gate(T.dev), wait = make_gate(T.dev), done, failed, last;
     hcq_buffer a = make_words(T.dev, 16);
     const hcq_transfer_command fill = command_fill(a, 64, 6, 4);
@@ -351,9 +351,3 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
     WAIT_OK(last);
     CHECK_U64(READ32(a, 15), 6);
 }
-
-#define TRANSFER_TESTS \
-    TEST(transfer_every_way), TEST(transfer_times_out), TEST(transfer_is_followed_by_both), \
-    \
-    TEST(transfer_orders_both_timelines), TEST(transfer_lists_at_random), \
-    TEST(transfer_large_updates), TEST(transfer_list_lane_and_failure)

@@ -12,7 +12,7 @@ static void check_halves(hcq_buffer buffer, uint32_t half, uint32_t first, uint3
 
 /* Each kind of update, bound and unbound: values and sizes change and the objects are
    kept, and the other way round; what is read back is current. */
-static void updates_of_each_kind(TEST_ARGS) {
+TEST(updates_of_each_kind) {
     const hcq_dims all = {64, 1, 1}, half = {32, 1, 1}, one = {1, 1, 1}, two = {2, 1, 1};
     const uint32_t ten = 10;
     for (int bound = 0; bound < 2; bound++) {
@@ -65,7 +65,7 @@ static void updates_of_each_kind(TEST_ARGS) {
 }
 
 /* Grid, arguments, value and size as variables: what each submission says, or nothing. */
-static void variables_of_each_kind(TEST_ARGS) {
+TEST(variables_of_each_kind) {
     enum { GRID, ADDED, VALUE, SIZE, WORDS = 64 };
     static const struct { uint64_t v[4]; uint32_t count, to; hcq_result want; } rows[] = {
         {{8, 3, 77, 16}, 0, 0, HCQ_ERROR_INVALID},   /* none given */
@@ -130,7 +130,7 @@ static encoded encoded_now(void) {
 
 /* A bound queue, or graph, is encoded once: submitting again copies no commands, and
    patches only what has changed, once per version. */
-static void bound_queues_are_encoded_once(TEST_ARGS) {
+TEST(bound_queues_are_encoded_once) {
     enum { COMMANDS = 40, FIRST = 10, ROUNDS = 100, UPDATED = 7 };
     for (uint32_t graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
@@ -202,7 +202,7 @@ static void least_check(hcq_queue *q, hcq_buffer out, int anew, uint32_t value) 
 
 /* Whichever of two stands first: a current version is taken before one that has to
    catch up, and that before one of an earlier recording. */
-static void version_with_least_work_is_taken(TEST_ARGS) {
+TEST(version_with_least_work_is_taken) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *holder = make_holder(T.dev);
     hcq_buffer out = make_words(T.dev, LEAST_WORDS);
     hcq_program *put = make_put(T.dev);
@@ -238,7 +238,7 @@ static void version_with_least_work_is_taken(TEST_ARGS) {
 /* ---- recording more ---- */
 
 /* It undoes the binding, and binding again is legal at any time; reset forgets all. */
-static void record_after_bind(TEST_ARGS) {
+TEST(record_after_bind) {
     enum { N = 20 };
     for (uint32_t graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
@@ -268,7 +268,7 @@ static void record_after_bind(TEST_ARGS) {
 }
 
 /* Bound to one device, submitted to another of the same backend. */
-static void bound_here_submitted_there(TEST_ARGS) {
+TEST(bound_here_submitted_there) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
@@ -297,8 +297,3 @@ static void bound_here_submitted_there(TEST_ARGS) {
     CHECK(result == HCQ_ERROR_FOREIGN || result == HCQ_ERROR_UNSUPPORTED);
     CHECK_OK(hcq_close(other));
 }
-
-#define UPDATE_TESTS \
-    TEST(updates_of_each_kind), TEST(variables_of_each_kind), TEST(bound_queues_are_encoded_once), \
-    TEST(version_with_least_work_is_taken), TEST(record_after_bind), \
-    TEST(bound_here_submitted_there)

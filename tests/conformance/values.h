@@ -3,7 +3,7 @@
 #include "shared.h"
 
 /* A buffer that a variable replaces is neither held nor asked for, and may be nothing. */
-static void values_replace_buffers(TEST_ARGS) {
+TEST(values_replace_buffers) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *both = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer b[3] = {make_words(T.dev, 64), make_words(T.dev, 64), make_words(T.dev, 64)};
@@ -40,7 +40,7 @@ static void values_replace_buffers(TEST_ARGS) {
 
 /* The ends of copies, fills and writes, too: recorded without a buffer, each submission
    brings one that holds what was recorded, or runs nothing. */
-static void values_replace_operands(TEST_ARGS) {
+TEST(values_replace_operands) {
     static const struct { uint32_t at[4]; const char *why; } rows[] = { /* in words, of `a` */
         {{0, 16, 64, 0}, NULL}, {{48, 62, 32, 0}, NULL}, {{0, 30, 0, 96}, NULL},
         {{114, 0, 64, 0}, "command 0, has fewer"}, {{0, 0, 97, 0}, "command 2, has fewer"},
@@ -98,7 +98,7 @@ static void values_replace_operands(TEST_ARGS) {
 }
 
 /* A graph's placeholders are buffer arguments: anywhere else they are refused. */
-static void placeholders_only_as_buffers(TEST_ARGS) {
+TEST(placeholders_only_as_buffers) {
     hcq_program *all = make_all(T.dev);
     hcq_buffer a = make_words(T.dev, 64);
     for (int kind = 0; kind < 6; kind++) {
@@ -141,7 +141,7 @@ static void placeholders_only_as_buffers(TEST_ARGS) {
 }
 
 /* The size of a copy grows alone as far as both buffers reach. */
-static void copies_grow_alone(TEST_ARGS) {
+TEST(copies_grow_alone) {
     for (int graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COPY);
         hcq_queue *both = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COPY);
@@ -213,7 +213,7 @@ static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {
 }
 
 /* A held submission costs its values and little more, and nothing once it ran. */
-static void held_values_are_small(TEST_ARGS) {
+TEST(held_values_are_small) {
     const uint32_t count = is_cpu() && !TEST_SANITIZED ? 5000 : 2000; /* else each takes long */
     hcq_device_desc desc = test_desc();
     desc.parked = 64;                  /* so that all are made when they are needed */
@@ -259,7 +259,7 @@ static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
 
 /* Those that wait in the middle of their recording, with a version, keep nobody
    from getting one. */
-static void versions_of_those_that_wait(TEST_ARGS) {
+TEST(versions_of_those_that_wait) {
     enum { N = 9 };
     hcq_device_desc desc = test_desc();
     desc.slots = 1;
@@ -386,7 +386,7 @@ static void one_held_event(held_event how, int bound) {
     }
 }
 
-static void held_values_outlive_everything(TEST_ARGS) {
+TEST(held_values_outlive_everything) {
     for (int how = 0; how < HELD_EVENTS; how++) {
         if (how == HELD_NO_MEMORY && !is_cpu() && !is_mock()) {
             continue;                  /* others take memory to hand over */
@@ -395,9 +395,3 @@ static void held_values_outlive_everything(TEST_ARGS) {
         one_held_event((held_event)how, 1);
     }
 }
-
-#define VALUES_TESTS \
-    TEST(values_replace_buffers), TEST(values_replace_operands), \
-    TEST(placeholders_only_as_buffers), TEST(copies_grow_alone), \
-    TEST(held_values_are_small), TEST(versions_of_those_that_wait), \
-    TEST(held_values_outlive_everything)

@@ -5,7 +5,7 @@
 
 /* ---- lists, time-outs ---- */
 
-static void wait_all_any(TEST_ARGS) {
+TEST(wait_all_any) {
     hcq_signal up = make_signal(T.dev, 10), low = make_signal(dev2(), 0);
     hcq_signal lost = make_signal(T.dev, 4), hosted = make_signal(dev2(), 4);
     hcq_signal gone = make_signal(T.dev, 9);
@@ -40,7 +40,7 @@ static void wait_all_any(TEST_ARGS) {
 }
 
 /* A submit_and_wait that times out still gives its point, and the work goes on. */
-static void deadlines(TEST_ARGS) {
+TEST(deadlines) {
     hcq_signal s = make_signal(T.dev, 1), failed = make_signal(dev2(), 0);
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point reached = hcq_at(s, 1), pending = hcq_at(s, 2), open = hcq_at(gate, 1);
@@ -86,7 +86,7 @@ static void deadlines(TEST_ARGS) {
 }
 
 /* A sleeping thread is woken, not by its end, however that was named. */
-static void deadlines_wake(TEST_ARGS) {
+TEST(deadlines_wake) {
     const uint64_t ends[] = {HCQ_DEADLINE(hcq_sys_now_ns() + 3600 * SECOND), 3600 * SECOND,
                              (uint64_t)INT64_MAX, HCQ_FOREVER,
                              HCQ_DEADLINE(INT64_MAX), HCQ_DEADLINE(INT64_MAX - 1)};
@@ -116,7 +116,7 @@ static void deadlines_wake(TEST_ARGS) {
 
 /* As many points as a thread can be linked to, and more; whatever ends the wait ends
    it although nobody looks again: there is no time-out, and nothing to be explained. */
-static void waits_of_many_points(TEST_ARGS) {
+TEST(waits_of_many_points) {
     enum { MOST = 18 };
     hcq_device *devices[2] = {open_labelled("left", HCQ_NEVER), open_labelled("right", HCQ_NEVER)};
     for (uint32_t count = 15; count <= MOST; count++) {
@@ -152,7 +152,7 @@ static void waits_of_many_points(TEST_ARGS) {
 /* ---- points of several devices and backends ---- */
 
 /* Threads asleep over both backends are woken by whichever comes. */
-static void wait_over_backends_wakes(TEST_ARGS) {
+TEST(wait_over_backends_wakes) {
     enum { DEVICES = 3 };
     hcq_device *other = open_other_backend();
     hcq_device *devices[DEVICES] = {T.dev, dev2(), other};
@@ -215,7 +215,7 @@ static hcq_result end_wait(wait_end end, hcq_device *device, hcq_signal s, hcq_s
 
 /* A wait that has begun, with and without an explanation, is told of its end, like
    whoever else waits. */
-static void waits_hear_the_end(TEST_ARGS) {
+TEST(waits_hear_the_end) {
     for (int i = 0; i < 2 * WAIT_ENDS; i++) {
         const wait_end end = (wait_end)(i / 2);
         const int two = end >= END_OTHER, gone = end <= END_DESTROY_RAISED;
@@ -266,7 +266,7 @@ static void *blocked_synchronize(void *user) {
 }
 
 /* Failed work on any lane is covered, too; what is submitted once the call waits is not. */
-static void synchronize_covers_earlier_work(TEST_ARGS) {
+TEST(synchronize_covers_earlier_work) {
     static blocked_call call;
     hcq_device *device = open_labelled("covered", SECOND / 1000);
     hcq_point open = make_gate(T.dev), never = make_gate(T.dev), bad = make_gate(T.dev);
@@ -301,7 +301,7 @@ static void synchronize_covers_earlier_work(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
-static void submit_and_wait(TEST_ARGS) {
+TEST(submit_and_wait) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 4);
     hcq_point done = {{0}, 0}, wait = make_gate(dev2());
@@ -326,8 +326,3 @@ static void submit_and_wait(TEST_ARGS) {
     CHECK_RESULT(test_poll(done), HCQ_ERROR_NATIVE);
     CHECK_U64(READ32(a, 0), 53);
 }
-
-#define WAITS_TESTS \
-    TEST(wait_all_any), TEST(deadlines), TEST(deadlines_wake), TEST(waits_of_many_points), \
-    TEST(wait_over_backends_wakes), TEST(waits_hear_the_end), \
-    TEST(synchronize_covers_earlier_work), TEST(submit_and_wait)

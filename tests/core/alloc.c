@@ -356,7 +356,7 @@ static void count_paths(bench *b, int count) {
     }
 }
 
-static void paths_allocate_nothing(TEST_ARGS) {
+TEST(paths_allocate_nothing) {
     bench b;
     for (int bound = 0; bound < 2; bound++) {
         record_bench(&b, bound);
@@ -365,7 +365,7 @@ static void paths_allocate_nothing(TEST_ARGS) {
 }
 
 /* The profile writes into memory that it took when it was started. */
-static void profiled_paths_allocate_nothing(TEST_ARGS) {
+TEST(profiled_paths_allocate_nothing) {
     bench b;
     SKIP_IF(!(test_info(T.dev).features & HCQ_FEATURE_PROFILING), "no HCQ_FEATURE_PROFILING");
     for (int bound = 0; bound < 2; bound++) {
@@ -378,7 +378,7 @@ static void profiled_paths_allocate_nothing(TEST_ARGS) {
 }
 
 /* The counters themselves: a test that cannot fail is worse than none. */
-static void counters_count(TEST_ARGS) {
+TEST(counters_count) {
     counts before = counts_now();
     hcq_buffer buffer = make_words(T.dev, 12345);
     counts after = counts_now();
@@ -388,15 +388,7 @@ static void counters_count(TEST_ARGS) {
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        TEST(counters_count),
-        TEST(paths_allocate_nothing),
-        TEST(profiled_paths_allocate_nothing),
-    };
     int result = test_start(argc, argv);
-    if (result != 0) {
-        return result;
-    }
     find_driver();
-    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    return result != 0 ? result : test_run();
 }

@@ -503,20 +503,10 @@ static void run_mode(fault_mode mode) {
     CHECK(n > 10);
 }
 
-static void each_allocation_fails(void **state) {
-    (void)state;
+TEST_BARE(each_allocation_fails) {
     run_mode(FAIL_ONCE);
     run_mode(FAIL_UNTIL_REFUSED);
     run_mode(FAIL_FROM_THERE_ON);
 }
 
-int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        TEST_BARE(each_allocation_fails),
-    };
-    int result = test_start(argc, argv);
-    if (result != 0) {
-        return result;
-    }
-    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return test_main(argc, argv); }

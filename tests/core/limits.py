@@ -126,7 +126,7 @@ def main():
     rows = [line.rpartition(": ") for line in TABLE.strip().replace("\n    ", " ").splitlines()]
     table = [(*one.partition("=")[::2], how) for how, _, names in rows for one in names.split()]
     tests = "".join(open(f, encoding="utf-8").read() for f in glob.glob("tests/*/*.[ch]"))
-    tests = set(re.findall(r"\bvoid (\w+)\((?:void \*\*state|TEST_ARGS)\)", tests))
+    tests = set(re.findall(r"^(?:TEST\w*\(|static void )(\w+)\)?(?:\(TEST_ARGS\))? \{", tests, re.M))
     wrong, used = [], set()
     for name, value in sorted(constants().items()):
         row = next((r for r in table if fnmatch.fnmatchcase(name, r[0])), None)

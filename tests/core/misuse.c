@@ -484,8 +484,7 @@ static void finish(void) {
     } while (0)
 
 /* The second of two commands is wrong: the first does not run either, case_judge sees. */
-static void misuse_second_command(void **state) {
-    (void)state;
+TEST_BARE(misuse_second_command) {
     hcq_transfer_command two[2] = {F.fill, F.copy};
     hcq_point point;
     two[1].src = F.freed;
@@ -493,8 +492,7 @@ static void misuse_second_command(void **state) {
     REFUSE(hcq_transfer_submit(T.dev, NULL, 0, two, 2, &point), HCQ_ERROR_CLOSED, "src");
 }
 
-static void misuse_freed_twice(void **state) {
-    (void)state;
+TEST_BARE(misuse_freed_twice) {
     hcq_point wait = hcq_at(make_signal(dev2(), 0), 1), point;
     hcq_buffer a = make_words(dev2(), 4);
     CHECK_OK(hcq_free_after(a, &wait, 1, &point));
@@ -506,8 +504,7 @@ static void misuse_freed_twice(void **state) {
 }
 
 /* A placeholder means something to its own graph, until that is reset. */
-static void misuse_old_placeholder(void **state) {
-    (void)state;
+TEST_BARE(misuse_old_placeholder) {
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer e, in = hcq_input(g, 0, NULL, 64);
     CHECK_INDEX(hcq_queue_empty(g, T.dev, 64, 0, &e), 0);
@@ -520,25 +517,14 @@ static void misuse_old_placeholder(void **state) {
 }
 
 /* At the end: a group's teardown that fails is no failure for cmocka. */
-static void misuse_leaves_nothing(void **state) {
+TEST_BARE(misuse_leaves_nothing) {
     CHECK(fixture_close(state) == 0);
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        MISUSE_TESTS
-#ifdef HCQ_TEST_VULKAN
-        MISUSE_VULKAN_TESTS
-#endif
-#ifdef HCQ_TEST_CUDA
-        MISUSE_CUDA_TESTS
-#endif
-        cmocka_unit_test(misuse_second_command), cmocka_unit_test(misuse_freed_twice),
-        cmocka_unit_test(misuse_old_placeholder), cmocka_unit_test(misuse_leaves_nothing),
-    };
     int result = test_start(argc, argv);
     if (result != 0) {
         return result;
     }
-    return cmocka_run_group_tests_name(T.variant->name, tests, fixture_open, NULL);
+    return _cmocka_run_group_tests(T.variant->name, test_list, test_count, fixture_open, NULL);
 }

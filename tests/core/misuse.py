@@ -125,7 +125,7 @@ class Maker:
             self.structs.update(structs)
         self.blocks = read_table(table, self.results)
         self.types = self.blocks["types"].rows
-        self.out, self.count, self.tests = [], 0, []
+        self.out, self.count, self.tests = [], 0, 0
 
     def row(self, scene, own, kind, name):
         rows = [r for r in (self.types.get(kind + ("" if kind.endswith("*") else " ") + name),
@@ -212,15 +212,15 @@ class Maker:
         record, queue = " record" in head, [k for k, _ in params].index("hcq_queue *") \
             if " record" in head else 0
         test = "misuse_" + scene.replace("@", "_")
-        self.tests.append(test)
+        self.tests += 1
         answer = {"hcq_result": "r", "int32_t": "i", "void": "v"}.get(self.functions[name][0], "n")
         also = re.findall(r" or (\w+)", head)
         backend = backend_of(name)
         only = [f'    if (!is_{backend}()) {{ SKIP("not on it"); }}'] if backend else []
         self.out += [f"#ifdef HCQ_TEST_{backend.upper()}"] if backend else []
-        self.out += [f"static void {test}(void **state) {{",
+        self.out += [f"TEST_BARE({test}) {{",
                      f"    struct {{ char none; {' '.join(decls)} }} O;",
-                     "    (void)state;", *only, f'    start("{scene}", &O, sizeof O);',
+                     *only, f'    start("{scene}", &O, sizeof O);',
                      f"#define GOOD() do {{ if (fine({self.call(name, goods)}, '{answer}', "
                      + (f"HCQ_ERROR_{also[0]}" if also else "HCQ_OK") + ")) { "
                      + (f"again({goods[queue]});" if record else undo.strip() + ";")
@@ -256,11 +256,6 @@ class Maker:
                 need(row.used or name == "except", name + ": nobody asks for", key)
             need(name in ("types", "except") or name.startswith("struct ") or
                  name.split("@")[0] in self.functions, "no such function:", name)
-        for backend, macro in (("", "MISUSE_TESTS"), ("vulkan", "MISUSE_VULKAN_TESTS"),
-                               ("cuda", "MISUSE_CUDA_TESTS")):
-            self.out += [f"#define {macro} \\"] + [
-                f"    cmocka_unit_test({t}), \\" for t in self.tests
-                if backend_of(t[len("misuse_"):]) == backend] + [""]
         return "\n".join(self.out)
 
 
@@ -287,7 +282,7 @@ def main(args):
     check(texts[:-1], texts[-1])
     maker = Maker(texts[:-1], texts[-1])
     print(maker.make())
-    print(f"{maker.count} cases of {len(maker.tests)} functions", file=sys.stderr)
+    print(f"{maker.count} cases of {maker.tests} functions", file=sys.stderr)
 
 
 try:

@@ -111,7 +111,7 @@ static void write_files(const char *name, uint32_t launches, int one_by_one) {
     save(name, "txt", HCQ_PROFILE_SUMMARY);
 }
 
-static void files_of_a_profile(TEST_ARGS) {
+TEST(files_of_a_profile) {
     record_graph();
     write_files("many", MANY, 0);
     CHECK_OK(hcq_queue_bind(graph, T.dev));
@@ -119,7 +119,6 @@ static void files_of_a_profile(TEST_ARGS) {
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {TEST(files_of_a_profile)};
     directory = argc == 2 ? argv[1] : ".";
-    return test_start(1, argv) || cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+    return test_start(1, argv) || test_run();
 }

@@ -27,7 +27,7 @@ static uint32_t random_below(uint32_t limit) {
 
 /* Bursts of inserts, whose values are near each other or far apart, with pops
    and removals from anywhere between them: each pop gives the smallest. */
-static void heap_sorts_bursts(TEST_ARGS) {
+TEST_BARE(heap_sorts_bursts) {
     enum { COUNT = 2000 };
     static hcqi_waiter waiters[COUNT];
     static int inside[COUNT];
@@ -74,7 +74,7 @@ static hcq_device failures_device(uint32_t ranges) {
 
 /* Against a table of all numbers, added roughly in order; what is forgotten was the
    oldest, and is told. */
-static void failures_are_exact(TEST_ARGS) {
+TEST_BARE(failures_are_exact) {
     enum { COUNT = 4000 };
     static hcq_result failed[COUNT];
     static int said[COUNT];
@@ -121,7 +121,7 @@ static void *no_memory(void *user, size_t size, size_t align) {
 }
 
 /* Without memory for a range nobody guesses. */
-static void failures_without_memory(TEST_ARGS) {
+TEST_BARE(failures_without_memory) {
     hcq_device dev = failures_device(100);
     hcqi_failures f;
     memset(&f, 0, sizeof f);
@@ -146,7 +146,7 @@ static void failures_without_memory(TEST_ARGS) {
 /* ---- the lock, arrays, pools ---------------------------------------------- */
 
 /* Its innermost call changes nothing, and none leaves it to who waits too early. */
-static void lock_goes_with_the_outermost(TEST_ARGS) {
+TEST_BARE(lock_goes_with_the_outermost) {
     for (int depth = 0; depth < 3; depth++) { hcq_backend_lock(1); }
     for (int depth = 0; depth < 3; depth++) {
         CHECK(hcqi_core.owner == hcqi_sys_thread_id());
@@ -162,7 +162,7 @@ static void *resetter_run(void *user) {
 
 /* Whoever gets the lock while a queue forgets its commands sees that they are not its own.
    Until somebody did, or for so many rounds. */
-static void nobody_takes_half_a_queue(TEST_ARGS) {
+TEST(nobody_takes_half_a_queue) {
     enum { COUNT = 20000 };
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer word = make_words(T.dev, 1);
@@ -186,7 +186,7 @@ static void nobody_takes_half_a_queue(TEST_ARGS) {
     CHECK_U64(halves, 0);
 }
 
-static void pools_give_back_what_a_burst_took(TEST_ARGS) {
+TEST_BARE(pools_give_back_what_a_burst_took) {
     enum { COUNT = 5000 };
     static hcq_device dev;
     static void *items[COUNT];
@@ -232,7 +232,7 @@ static void nothing(void *user, hcq_result result) {
 }
 
 /* A place whose serials are used up is left alone; so is a whole device slot. */
-static void handles_never_come_again(TEST_ARGS) {
+TEST(handles_never_come_again) {
     hcq_device *dev = test_open(2, NULL);
     hcq_signal last = make_signal(dev, 0), next;
     uint32_t index = hcqi_slot_index(last.id), slot = dev->slot;
@@ -259,7 +259,7 @@ static void handles_never_come_again(TEST_ARGS) {
     hcqi_core.serials[slot] = 1000000; /* of tests to come */
 }
 
-static void handles_from_nowhere_find_nothing(TEST_ARGS) {
+TEST(handles_from_nowhere_find_nothing) {
     hcq_signal signal = make_signal(T.dev, 0), other;
     for (uint32_t bit = 0; bit < 64; bit++) {
         other.id = signal.id ^ (uint64_t)1 << bit;
@@ -273,7 +273,7 @@ static void handles_from_nowhere_find_nothing(TEST_ARGS) {
 
 /* ---- the memory cache ----------------------------------------------------- */
 
-static void cache_gives_up_the_oldest_first(TEST_ARGS) {
+TEST(cache_gives_up_the_oldest_first) {
     enum { COUNT = 6, SIZE = 10000 };
     hcq_device_desc desc = test_desc();
     hcq_buffer blocks[COUNT], again;
@@ -302,7 +302,7 @@ static void cache_gives_up_the_oldest_first(TEST_ARGS) {
 
 /* ---- the CPU backend's spinners ------------------------------------------ */
 
-static void spinner_who_lost_his_turn_sends_all_to_sleep(TEST_ARGS) {
+TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep) {
     const uint64_t lost = HCQI_CPU_LOST_NS, start = 1000000000;
     hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
     hcqi_cpu_spin a, b;
@@ -325,7 +325,7 @@ static void spinner_who_lost_his_turn_sends_all_to_sleep(TEST_ARGS) {
     free(d);
 }
 
-static void waits_on_one_cpu_yield_first_of_all(TEST_ARGS) {
+TEST_BARE(waits_on_one_cpu_yield_first_of_all) {
     hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
     hcqi_cpu_spin spin;
     CHECK(d != NULL);
@@ -349,7 +349,7 @@ static void waits_on_one_cpu_yield_first_of_all(TEST_ARGS) {
 }
 
 /* Of queues and of graphs: a packet is as long as a line. */
-static void packets_lie_on_cache_lines(TEST_ARGS) {
+TEST(packets_lie_on_cache_lines) {
     hcq_program *add = make_add(T.dev);
     hcq_buffer word = make_words(T.dev, 1);
     for (int32_t count = 16; count <= 4096; count = count * 3 / 2) {
@@ -364,7 +364,7 @@ static void packets_lie_on_cache_lines(TEST_ARGS) {
 }
 
 /* Bytes with one hash are kept apart, equal ones together. */
-static void equal_bytes_are_kept_once(TEST_ARGS) {
+TEST(equal_bytes_are_kept_once) {
     uint64_t one[2] = {1, 2}, other[2] = {3, hcqi_hash(16, 1) ^ 2 ^ hcqi_hash(16, 3)};
     const void *kept[4] = {hcqi_blob_share(T.dev, one, 16), hcqi_blob_share(T.dev, one, 16),
                            hcqi_blob_share(T.dev, other, 16), hcqi_blob_share(T.dev, one, 15)};
@@ -376,7 +376,7 @@ static void equal_bytes_are_kept_once(TEST_ARGS) {
     hcqi_leave();
 }
 
-static void threads_that_do_not_start(TEST_ARGS) {
+TEST_BARE(threads_that_do_not_start) {
     hcq_sys_thread thread;
     memset(&thread, 0, sizeof thread);
     thread_error = ENOMEM;
@@ -388,7 +388,7 @@ static void threads_that_do_not_start(TEST_ARGS) {
 }
 
 /* A backend may take the lock where it is held: what it gives back is what it took. */
-static void a_lock_within_the_lock(TEST_ARGS) {
+TEST_BARE(a_lock_within_the_lock) {
     hcqi_enter();
     hcq_backend_lock(1);
     hcq_backend_lock(1);
@@ -417,7 +417,7 @@ static void big_free(void *user, void *ptr, size_t size) {
 }
 
 /* What is as long as a recording is made, copied and freed while others get the lock. */
-static void long_arrays_are_nobodys_wait(TEST_ARGS) {
+TEST(long_arrays_are_nobodys_wait) {
     enum { COUNT = 5000 };
     hcq_device_desc desc = test_desc();
     desc.memory.alloc_fn = big_alloc;
@@ -443,24 +443,6 @@ static void long_arrays_are_nobodys_wait(TEST_ARGS) {
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        TEST_BARE(heap_sorts_bursts),
-        TEST_BARE(failures_are_exact),
-        TEST_BARE(failures_without_memory),
-        TEST_BARE(pools_give_back_what_a_burst_took),
-        TEST_BARE(lock_goes_with_the_outermost),
-        TEST(nobody_takes_half_a_queue),
-        TEST(handles_never_come_again),
-        TEST(handles_from_nowhere_find_nothing),
-        TEST(cache_gives_up_the_oldest_first),
-        TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep),
-        TEST_BARE(waits_on_one_cpu_yield_first_of_all),
-        TEST(packets_lie_on_cache_lines),
-        TEST(equal_bytes_are_kept_once),
-        TEST_BARE(a_lock_within_the_lock),
-        TEST_BARE(threads_that_do_not_start),
-        TEST(long_arrays_are_nobodys_wait),
-    };
     (void)argc;
-    return test_start(1, argv) || cmocka_run_group_tests_name("unit", tests, NULL, NULL);
+    return test_main(1, argv);
 }

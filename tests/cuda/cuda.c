@@ -18,10 +18,6 @@ static const char *test_nvrtc = no_nvrtc; /* HCQ_CUDA_NVRTC */
 #include "signals.h"
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        SHARED_TESTS SIGNAL_TESTS NATIVE_TESTS LENT_TESTS MEMORY_TESTS
-        PROGRAM_TESTS REPLAY_TESTS MISHAP_TESTS
-    };
     int child = argc > 1 && strcmp(argv[1], "mishap") == 0;
     int result = child ? mishap_start(argc, argv) : test_start(argc, argv);
     if (result == 0 && !T.variant_given) {
@@ -43,5 +39,5 @@ int main(int argc, char **argv) {
     for (size_t i = 0; mocked && i < sizeof own_kernels / sizeof own_kernels[0]; i++) {
         M.kernel(own_kernels[i].entry, own_kernels[i].fn);
     }
-    return child ? mishap_main() : cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    return child ? mishap_main() : test_run();
 }

@@ -45,7 +45,7 @@ static uint32_t lent_memops(void) {
 
 /* hcq pushes its context for its calls, and leaves the application's as it was: none,
    or one of its own, which it may lend. */
-static void contexts_are_left_as_they_were(TEST_ARGS) {
+TEST(contexts_are_left_as_they_were) {
     raw_context mine, popped;
     hcq_cuda_lane_info lane;
     raw_load(T.dev);
@@ -99,7 +99,7 @@ static void share_streams(hcq_device *device, raw_stream *streams, hcq_buffer wo
 }
 
 /* Work of both on a lent stream is in the order in which it was given. */
-static void lent_streams(TEST_ARGS) {
+TEST(lent_streams) {
     raw_stream streams[2];
     raw_side a;
     hcq_cuda_lane_info lane;
@@ -129,7 +129,7 @@ static void lent_streams(TEST_ARGS) {
 }
 
 /* Closing waits for hcq's work on a lent stream, not for what comes behind it. */
-static void lent_streams_are_left(TEST_ARGS) {
+TEST(lent_streams_are_left) {
     raw_side a;
     gates g;
     NEEDS_MOCK();
@@ -152,6 +152,3 @@ static void lent_streams_are_left(TEST_ARGS) {
     raw_stream_end(stream);
     raw_close(&a);
 }
-
-#define LENT_TESTS                                                                 \
-    TEST(contexts_are_left_as_they_were), TEST(lent_streams), TEST(lent_streams_are_left),

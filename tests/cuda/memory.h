@@ -5,7 +5,7 @@
 #include "lent.h"
 
 /* Copies from and to pinned memory are one call, however small a batch of staging. */
-static void pinned_copies_are_not_staged(TEST_ARGS) {
+TEST(pinned_copies_are_not_staged) {
     enum { BYTES = 6 << 20 };
     static unsigned char pages[BYTES] __attribute__((aligned(65536)));
     NEEDS_MOCK();
@@ -38,7 +38,7 @@ static void pinned_copies_are_not_staged(TEST_ARGS) {
 
 /* What the host only writes is pinned with caches out of the way. What is given back beside
    running work is kept, and taken again by its own kind. */
-static void written_memory_is_combined(TEST_ARGS) {
+TEST(written_memory_is_combined) {
     enum { COMBINED = 4 };
     int (*get_flags)(unsigned *flags, void *memory);
     raw_side a;
@@ -92,7 +92,7 @@ static void *zero_run(void *user) {
     return NULL;
 }
 
-static void clearing_in_two_threads(TEST_ARGS) {
+TEST(clearing_in_two_threads) {
     hcq_result other = HCQ_ERROR_INVALID;
     pthread_t thread;
     hcq_buffer b;
@@ -154,7 +154,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
     CHECK_OK(imports ? hcq_free(buffers[0]) : HCQ_OK); /* this one may wait: it is yours now */
 }
 
-static void freeing_never_waits(TEST_ARGS) {
+TEST(freeing_never_waits) {
     SKIP_IF(T.variant->one_fifo, "all streams are behind the long kernel");
     gates other;
     gates_open(&other, T.dev);
@@ -195,7 +195,7 @@ static void memory_runs_out(hcq_device *device) {
 
 /* Pools are used where they are there, and nothing of them where they are not, or not
    wanted. */
-static void pools_and_no_pools(TEST_ARGS) {
+TEST_ALONE(pools_and_no_pools) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 3; i++) {
         mock_cuda_desc desc = mock_wanted();
@@ -218,7 +218,7 @@ static void pools_and_no_pools(TEST_ARGS) {
 
 /* One of two that share a page goes while work on the other runs; which is given back
    when both are gone. */
-static void imports_that_share_a_page(TEST_ARGS) {
+TEST(imports_that_share_a_page) {
     NEEDS_IMPORT();
     for (uint32_t way = 0; way < 4; way++) { /* which goes first; on which devices they are */
         uint32_t *memory = (uint32_t *)calloc(4096, 4);
@@ -252,7 +252,7 @@ static void imports_that_share_a_page(TEST_ARGS) {
 }
 
 /* Where the driver cannot register memory, or shall not. */
-static void imports_are_refused(TEST_ARGS) {
+TEST(imports_are_refused) {
     static unsigned char bytes[4096];
     hcq_device *device = device_with(HCQ_CUDA_NO_IMPORT, 1, 1);
     hcq_buffer buffer;
@@ -291,7 +291,7 @@ static void use_each_other(hcq_device *one, hcq_device *two) {
 
 /* Two devices on one GPU share a context: they see each other's memory always; those of
    other GPUs where these are peers. */
-static void memory_of_another_device(TEST_ARGS) {
+TEST_ALONE(memory_of_another_device) {
     NEEDS_MOCK();
     for (uint32_t peers = 0; peers < 2; peers++) {
         mock_cuda_desc desc = mock_wanted();
@@ -319,7 +319,7 @@ static void memory_of_another_device(TEST_ARGS) {
 }
 
 /* So many are listed, and no more. */
-static void devices_that_are_listed(TEST_ARGS) {
+TEST_ALONE(devices_that_are_listed) {
     NEEDS_MOCK();
     mock_cuda_desc desc = mock_wanted();
     hcq_driver *driver = NULL;
@@ -338,7 +338,7 @@ static void devices_that_are_listed(TEST_ARGS) {
 
 /* Host memory that several devices see, as an import or the CPU's: each comes and goes
    as it likes, the memory's owner, too. */
-static void host_memory_of_all(TEST_ARGS) {
+TEST_ALONE(host_memory_of_all) {
     static uint32_t pages[1024];
     for (uint32_t round = 0; round < 3; round++) {
         hcq_device *cpu = open_cpu(), *one = test_open(0, NULL), *two = test_open(1, NULL);
@@ -368,10 +368,3 @@ static void host_memory_of_all(TEST_ARGS) {
         CHECK_U64(stats_now().contexts, 0);
     }
 }
-
-#define MEMORY_TESTS                                                               \
-    TEST(pinned_copies_are_not_staged), TEST(written_memory_is_combined),          \
-    TEST(clearing_in_two_threads), TEST(freeing_never_waits),                       \
-    TEST_ALONE(pools_and_no_pools), TEST(imports_that_share_a_page), TEST(imports_are_refused), \
-    TEST_ALONE(memory_of_another_device), TEST_ALONE(host_memory_of_all),          \
-    TEST_ALONE(devices_that_are_listed),

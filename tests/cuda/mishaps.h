@@ -142,7 +142,7 @@ static int gives_back(const char *name) {
 }
 
 /* Memory is out, says each function in turn. */
-static void every_call_fails(TEST_ARGS) {
+TEST_ALONE(every_call_fails) {
     uint32_t failed = 0;
     NEEDS_MOCK();
     for (uint32_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
@@ -155,7 +155,7 @@ static void every_call_fails(TEST_ARGS) {
 }
 
 /* Any call may be the first to tell that the context is gone. */
-static void every_call_tells_a_loss(TEST_ARGS) {
+TEST_ALONE(every_call_tells_a_loss) {
     static const char *const names[] = {
         "cuMemcpyAsync", "cuLaunchKernel", "cuGraphLaunch", "cuStreamWriteValue64_v2",
         "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
@@ -170,7 +170,7 @@ static void every_call_tells_a_loss(TEST_ARGS) {
 }
 
 /* By whatever error, however lanes count. */
-static void every_operation_loses_the_context(TEST_ARGS) {
+TEST_ALONE(every_operation_loses_the_context) {
     static const int codes[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
     uint64_t lost = 0, most = T.rounds ? T.rounds : T.quick ? 18 : 90;
     NEEDS_MOCK();
@@ -184,7 +184,7 @@ static void every_operation_loses_the_context(TEST_ARGS) {
 
 /* With marks the very command is named, and there are no graphs; without, its queue or
    what is near. */
-static void errors_name_the_command(TEST_ARGS) {
+TEST_ALONE(errors_name_the_command) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_TRAIL : 0, 1, 1);
@@ -228,7 +228,3 @@ static void errors_name_the_command(TEST_ARGS) {
         CHECK_U64(things_now(), 0);
     }
 }
-
-#define MISHAP_TESTS                                                               \
-    TEST_ALONE(every_call_fails), TEST_ALONE(every_call_tells_a_loss),             \
-    TEST_ALONE(every_operation_loses_the_context), TEST_ALONE(errors_name_the_command),

@@ -6,7 +6,7 @@
 
 /* ---- what a device is made of ---- */
 
-static void handles_of_a_device(TEST_ARGS) {
+TEST(handles_of_a_device) {
     hcq_cuda_info info = info_of(T.dev);
     hcq_cuda_lane_info lane, copy;
     hcq_device_info device = test_info(T.dev);
@@ -73,14 +73,14 @@ static void acquire_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-static void events_for_others(TEST_ARGS) {
+TEST(events_for_others) {
     for (uint32_t way = 0; way < MEANS; way++) {
         acquire_on(way);
     }
 }
 
 /* Held, reached, failed, gone, of the CPU and of the other device. */
-static void points_without_events(TEST_ARGS) {
+TEST(points_without_events) {
     hcq_device *cpu = open_cpu();
     hcq_signal gate = make_signal(T.dev, 0), raised = make_signal(T.dev, 0);
     hcq_point shut = hcq_at(gate, 1), up = hcq_at(raised, 5);
@@ -125,7 +125,7 @@ static void points_without_events(TEST_ARGS) {
 
 /* An event that an application still has is recorded by nobody else meanwhile; given back
    once more than taken it is refused; closing takes the rest. */
-static void acquired_events_stay(TEST_ARGS) {
+TEST(acquired_events_stay) {
     for (uint32_t way = 0; way < 3; way++) {
         hcq_device *device = device_by(way, 2, 1);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -215,7 +215,7 @@ static void import_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-static void events_of_others(TEST_ARGS) {
+TEST(events_of_others) {
     SKIP_IF(T.variant->cuda && T.variant->cuda->queues == 1, "its streams do not run side by side");
     for (uint32_t way = 0; way < MEANS; way++) {
         import_on(way);
@@ -238,13 +238,9 @@ static void timeline_goes(uint32_t way) {
     gate_let(&timeline_side.gates, way);
 }
 
-static void the_timeline_waits_for_events(TEST_ARGS) {
+TEST(the_timeline_waits_for_events) {
     gates_open(&timeline_side.gates, T.dev);
     raw_open(&timeline_side.side, T.dev);
     timeline_waits_for_others(T.dev, timeline_import, timeline_goes);
     raw_close(&timeline_side.side);
 }
-
-#define NATIVE_TESTS                                                               \
-    TEST(handles_of_a_device), TEST(events_for_others), TEST(points_without_events), \
-    TEST(acquired_events_stay), TEST(events_of_others), TEST(the_timeline_waits_for_events),

@@ -30,7 +30,7 @@ static void refused(const hcq_program_desc *desc, const char *text) {
 
 /* ---- entries and broken modules ---- */
 
-static void entries_of_a_module(TEST_ARGS) {
+TEST(entries_of_a_module) {
     hcq_program_desc first = own_desc("ct_first", NULL), second = own_desc("ct_second", NULL);
     char *text = (char *)malloc(sizeof two_ptx + 8);
     CHECK_U64(which_runs(&first), 1);
@@ -50,7 +50,7 @@ static void entries_of_a_module(TEST_ARGS) {
 
 /* Equal code is loaded once for all its kernels, while there is a program of it; text of
    the same length that differs in its last character is another. */
-static void equal_code_is_loaded_once(TEST_ARGS) {
+TEST(equal_code_is_loaded_once) {
     char *copy = strdup(two_ptx);
     hcq_buffer dst = make_words(T.dev, 4);
     NEEDS_MOCK();
@@ -75,7 +75,7 @@ static void equal_code_is_loaded_once(TEST_ARGS) {
     free(copy);
 }
 
-static void line_numbers_are_asked_for(TEST_ARGS) {
+TEST(line_numbers_are_asked_for) {
     for (uint32_t i = 0; i < 3; i++) { /* without, with, with, which is loaded by now */
         hcq_program_desc desc = own_desc("ct_first", NULL);
         const uint64_t lines = stats_now().line_numbers;
@@ -88,7 +88,7 @@ static void line_numbers_are_asked_for(TEST_ARGS) {
 
 #define EMPTY_KERNEL ".visible .entry ct_first(.param .u64 dst) {\n    ret;\n}\n"
 
-static void broken_modules(TEST_ARGS) {
+TEST(broken_modules) {
     static const struct { const char *ptx, *entry, *text; } cases[] = {
         {two_ptx, "ct_third", "ct_third"},
         {PTX_HEAD ".visible .entry ct_first(.param .u64 dst) {\n    frobnicate.u32 %r1, %r2;\n"
@@ -108,7 +108,7 @@ static void broken_modules(TEST_ARGS) {
 
 /* ELF and fatbin go to the driver as they are; without an entry nobody knows what is
    meant. */
-static void binary_modules(TEST_ARGS) {
+TEST(binary_modules) {
     static const unsigned char both[2][64] = {{0x7f, 'E', 'L', 'F', 2, 1, 1},
                                               {0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0}};
     NEEDS_MOCK();
@@ -125,7 +125,7 @@ static void binary_modules(TEST_ARGS) {
 }
 
 /* The machine has no compiler (221), or one that is too old for the text (222). */
-static void no_compiler(TEST_ARGS) {
+TEST_ALONE(no_compiler) {
     NEEDS_MOCK();
     mock_cuda_desc desc = mock_wanted();
     hcq_program_desc text = own_desc("ct_first", ".version 99.0\n.target sm_50\n"
@@ -152,7 +152,7 @@ static void no_compiler(TEST_ARGS) {
 
 /* Grids and blocks of all shapes, recorded, and as updates of a bound queue: what CUDA
    would not launch is refused before, with the numbers. */
-static void launches_of_all_shapes(TEST_ARGS) {
+TEST(launches_of_all_shapes) {
     static const struct { hcq_dims grid, block; const char *refusal; } rows[] = {
         {{7, 5, 3}, {1024, 1, 1}, NULL}, {{1, 1, 1}, {1025, 1, 1}, "threads"},
         {{3, 1, 1}, {32, 32, 1}, NULL}, {{1, 1, 1}, {32, 33, 1}, "threads"},
@@ -199,7 +199,7 @@ static void launches_of_all_shapes(TEST_ARGS) {
 }
 
 /* ... and what the kernel itself does not allow. */
-static void blocks_of_a_bounded_kernel(TEST_ARGS) {
+TEST(blocks_of_a_bounded_kernel) {
     hcq_program_desc desc = own_desc("ct_count", PTX_HEAD
                                      ".visible .entry ct_count(.param .u64 dst)\n"
                                      ".maxntid 256, 1, 1\n{\n    ret;\n}\n");
@@ -218,7 +218,7 @@ static void blocks_of_a_bounded_kernel(TEST_ARGS) {
 
 /* ---- shared memory, arguments ---- */
 
-static void dynamic_shared_memory(TEST_ARGS) {
+TEST(dynamic_shared_memory) {
     static const struct { uint32_t bytes; int works; } sizes[] = {
         {0, 1}, {1000, 1}, {48 * 1024, 1}, {48 * 1024 + 16, 1}, {227 * 1024, 1},
         {227 * 1024 + 1, 0}, {0x7fffffff, 0}, {0xffffffffu, 0},
@@ -263,7 +263,7 @@ static void log_destroys(void *user, hcq_result result, const char *text) {
 }
 
 /* Whoever reads the line may destroy another program of the module. */
-static void refused_and_destroyed(TEST_ARGS) {
+TEST(refused_and_destroyed) {
     hcq_program_desc desc = own_desc("ct_first", NULL);
     hcq_device_desc logs = test_desc();
     hcq_program *same = NULL, *refused = NULL;
@@ -278,7 +278,7 @@ static void refused_and_destroyed(TEST_ARGS) {
 }
 
 /* More arguments than a launch takes, by the driver and the device. */
-static void too_many_arguments(TEST_ARGS) {
+TEST(too_many_arguments) {
     hcq_program_desc desc = own_desc("ct_first", NULL);
     hcq_program *program = NULL;
     desc.args[0] = HCQ_ARG_STRUCT(40000, 16);
@@ -294,7 +294,7 @@ static void too_many_arguments(TEST_ARGS) {
 
 /* ---- NVRTC, which the mock is, too ---- */
 
-static void source_is_compiled(TEST_ARGS) {
+TEST(source_is_compiled) {
     static char source[4096];
     const char *const options[] = {"--use_fast_math", "-DTWO=2"};
     hcq_code code = {NULL, 0, NULL};
@@ -318,10 +318,3 @@ static void source_is_compiled(TEST_ARGS) {
     CHECK(log_has("this is an error"));
     test_nvrtc = no_nvrtc;
 }
-
-#define PROGRAM_TESTS                                                              \
-    TEST(entries_of_a_module), TEST(equal_code_is_loaded_once), TEST(broken_modules), \
-    TEST(line_numbers_are_asked_for), TEST(binary_modules),                        \
-    TEST_ALONE(no_compiler), TEST(launches_of_all_shapes), TEST(blocks_of_a_bounded_kernel), \
-    TEST(dynamic_shared_memory), TEST(refused_and_destroyed), TEST(too_many_arguments), \
-    TEST(source_is_compiled),

@@ -51,7 +51,7 @@ static void only_a_launch(hcq_device *device, const counts *before, uint64_t set
 
 /* With one version a change is one node, also after several of one command; the same
    value again is none, nor is one that is taken back. */
-static void one_patch_is_one_node(TEST_ARGS) {
+TEST(one_patch_is_one_node) {
     enum { COMMANDS = 1000, WORDS = 16, ROUNDS = 30 };
     static uint32_t value[COMMANDS];
     uint32_t sums[WORDS] = {0}, model[WORDS] = {0};
@@ -99,7 +99,7 @@ static void one_patch_is_one_node(TEST_ARGS) {
 
 /* Runs of one command go to the stream; waits and host commands cut. Asked for, there
    are no graphs at all, with the same results. */
-static void single_commands_are_launched(TEST_ARGS) {
+TEST(single_commands_are_launched) {
     for (uint32_t graphs = 0; graphs < 2; graphs++) {
         hcq_device_desc desc = test_desc();
         desc.slots = 1;
@@ -137,7 +137,7 @@ static void single_commands_are_launched(TEST_ARGS) {
 
 /* A copy between device memory becomes one to pinned, imported, another device's
    memory, which no node may do, and back. */
-static void copies_change_their_kind_of_memory(TEST_ARGS) {
+TEST(copies_change_their_kind_of_memory) {
     enum { N = 64, KINDS = 4 };
     uint32_t *pages = (uint32_t *)calloc(N, 4);
     hcq_device *other = device_with(0, 1, 1);
@@ -176,7 +176,3 @@ static void copies_change_their_kind_of_memory(TEST_ARGS) {
     CHECK_OK(imports ? hcq_free(ends[2]) : HCQ_OK);
     free(pages);
 }
-
-#define REPLAY_TESTS                                                               \
-    TEST(one_patch_is_one_node), TEST(single_commands_are_launched),               \
-    TEST(copies_change_their_kind_of_memory),

@@ -126,5 +126,4 @@ static int alone_teardown(TEST_ARGS) {
     return 0;
 }
 
-#define TEST_ALONE(name) \
-    {#name, name, alone_setup, alone_teardown, (void *)(uintptr_t)#name}
+#define TEST_ALONE(name) TEST_WITH(name, alone_setup, alone_teardown)

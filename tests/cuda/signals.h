@@ -48,7 +48,7 @@ static hcq_result waiter_join(waiter *w) {
 /* ---- the means ---- */
 
 /* What the driver says it can is taken: new functions, old ones if asked for, events. */
-static void means_of_the_driver(TEST_ARGS) {
+TEST_ALONE(means_of_the_driver) {
     static const struct { uint32_t flags, new_driver, old_driver; } rows[] = {
         {0, 2, 0}, {MOCK_CUDA_NO_MEMOPS, 0, 0}, {MOCK_CUDA_MEMOPS_V1, 2, 1},
         {MOCK_CUDA_NO_MEMOPS | MOCK_CUDA_MEMOPS_V1, 1, 1}
@@ -74,7 +74,7 @@ static void means_of_the_driver(TEST_ARGS) {
 enum { MANY = 10000 };
 
 /* Submissions of two lanes wait for one of a third, all before it ends. */
-static void many_waits_share_an_event(TEST_ARGS) {
+TEST(many_waits_share_an_event) {
     NEEDS_WIDE_COUNTERS();
     const uint32_t times = T.quick ? 2000 : MANY;
     for (uint32_t way = 0; way < 3; way++) {
@@ -146,7 +146,7 @@ static void events_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-static void events_go_back_to_their_pool(TEST_ARGS) {
+TEST(events_go_back_to_their_pool) {
     for (uint32_t way = 0; way < MEANS; way++) {
         events_on(way);
     }
@@ -195,14 +195,14 @@ static void exact_on(uint32_t way, int copies, int by_signal) {
     CHECK_OK(hcq_close(device));
 }
 
-static void waits_are_exact(TEST_ARGS) {
+TEST(waits_are_exact) {
     for (uint32_t i = 0; i < 4 * MEANS; i++) {
         exact_on(i / 4, (int)(i & 1), (int)(i >> 1 & 1));
     }
 }
 
 /* What it costs a host to wait for 100 ms, at best. */
-static void waiting_hosts_sleep(TEST_ARGS) {
+TEST(waiting_hosts_sleep) {
     for (uint32_t way = 0; way < 2; way++) {
         hcq_device *device = device_by(way, 1, 1);
         uint64_t best = UINT64_MAX;
@@ -223,7 +223,7 @@ static void waiting_hosts_sleep(TEST_ARGS) {
 }
 
 /* A clock can be read while the lanes are busy; it does not wait for them. */
-static void clock_beside_work(TEST_ARGS) {
+TEST(clock_beside_work) {
     hcq_clock clock;
     gates g;
     SKIP_IF(T.variant->one_fifo, "what is behind a kernel waits for it");
@@ -237,7 +237,7 @@ static void clock_beside_work(TEST_ARGS) {
 }
 
 /* A reading claims less the older it is: at most 100 millionths of its age. */
-static void clocks_that_drift(TEST_ARGS) {
+TEST_ALONE(clocks_that_drift) {
     hcq_clock aged, fresh;
     NEEDS_MOCK();
     mock_cuda_desc desc = mock_wanted();
@@ -256,8 +256,3 @@ static void clocks_that_drift(TEST_ARGS) {
     CHECK(off <= most && -off <= most);
     CHECK_OK(hcq_close(device));
 }
-
-#define SIGNAL_TESTS                                                               \
-    TEST_ALONE(means_of_the_driver), TEST(many_waits_share_an_event),              \
-    TEST(events_go_back_to_their_pool), TEST(waits_are_exact), \
-    TEST(waiting_hosts_sleep), TEST(clock_beside_work), TEST_ALONE(clocks_that_drift),

@@ -226,7 +226,7 @@ static void run_overlap_case(const overlap_case *c) {
     hcq_queue_destroy(q);
 }
 
-static void overlapping_launches_keep_what_matters(TEST_ARGS) {
+TEST(overlapping_launches_keep_what_matters) {
     hcq_device_desc desc = test_desc();
     NEEDS_MAP
     desc.slots = 4;
@@ -240,7 +240,7 @@ static void overlapping_launches_keep_what_matters(TEST_ARGS) {
 
 /* Updates have moved what a launch in flight has yet to write out of the plan; the next one
    reads it in a call that the one before had at other memory. */
-static void launches_follow_an_older_plan(TEST_ARGS) {
+TEST(launches_follow_an_older_plan) {
     NEEDS_MAP
     hcq_buffer from = make_words(T.dev, 1), to[2] = {make_words(T.dev, 1), make_words(T.dev, 1)};
     hcq_buffer other = make_words(dev2(), 1), copied = make_words(dev2(), 1);
@@ -318,7 +318,7 @@ static void record_turn(launcher *l, uint32_t who, told *lists) {
 
 /* Launches of one graph never run in the middle of the other's: both devices
    see them in one order, and the bytes are those of that order. */
-static void two_threads_share_buffers(TEST_ARGS) {
+TEST(two_threads_share_buffers) {
     launcher launchers[2] = {{.home = T.dev}, {.home = dev2()}};
     told lists[2] = {{0}, {0}};
     cells_open(0);
@@ -344,7 +344,7 @@ static void two_threads_share_buffers(TEST_ARGS) {
 
 /* What was said of a command's memory is said of the graph's own that it has here: the host
    command may overlap what came before, the fill of what it writes may not. */
-static void appended_memory_is_stated(TEST_ARGS) {
+TEST(appended_memory_is_stated) {
     hcq_queue *part = make_queue(T.dev, HCQ_GRAPH), *g = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer e;
     CHECK_INDEX(hcq_queue_empty(part, T.dev, 64, 0, &e), 0);
@@ -357,8 +357,3 @@ static void appended_memory_is_stated(TEST_ARGS) {
     const hcqi_call *calls = hcqi_plan_of(g)->calls;
     CHECK(calls[4].overlap && !calls[5].overlap);
 }
-
-#define GRAPH_CASES \
-    TEST(overlapping_launches_keep_what_matters), TEST(launches_follow_an_older_plan), \
-    TEST(two_threads_share_buffers), \
-    TEST(appended_memory_is_stated)

@@ -156,27 +156,15 @@ static uint64_t seed_count(void) {
     return O.seeds ? O.seeds : T.quick ? 250 : TEST_SANITIZED ? 100 : 1000;
 }
 
-static void random_graphs(void **state) {
-    (void)state;
+TEST_BARE(random_graphs) {
     run_seeds(seed_count(), NULL);
 }
 
-static void random_graphs_on_two_backends(void **state) {
-    (void)state;
+TEST_BARE(random_graphs_on_two_backends) {
     if (is_cpu()) {
         SKIP("another backend's turn brings the CPU along");
     }
     run_seeds((seed_count() + 3) / 4, "cpu");
-}
-
-static int run_variant(void) {
-    static const struct CMUnitTest tests[] = {
-        TEST_BARE(random_graphs),
-        TEST_BARE(random_graphs_on_two_backends),
-        GRAPH_CASES,
-        GRAPH_SCHEDULE_CASES,
-    };
-    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -185,11 +173,11 @@ int main(int argc, char **argv) {
     O.first = own_option(&argc, argv, "--first");
     int result = test_start(argc, argv);
     if (result != 0 || T.variant_given) {
-        return result != 0 ? result : run_variant();
+        return result != 0 ? result : test_run();
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         T.variant = test_find_variant(names[i]);
-        result += run_variant();
+        result += test_run();
     }
     return result;
 }

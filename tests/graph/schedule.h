@@ -354,7 +354,7 @@ static void step_and_launch(post *p, uint32_t flags) {
     CHECK(memcmp(words, want, sizeof words) == 0 && want[0] != 3 + 7 * 4);
 }
 
-static void schedules_by_the_rules(TEST_ARGS) {
+TEST(schedules_by_the_rules) {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         post p;
         char text[1024];
@@ -377,5 +377,3 @@ static void schedules_by_the_rules(TEST_ARGS) {
         }
     }
 }
-
-#define GRAPH_SCHEDULE_CASES TEST(schedules_by_the_rules)

@@ -4,12 +4,6 @@
 
 #include "vulkan_rig.h"
 
-static uint32_t rig_word(const rig *r, uint64_t offset) {
-    uint32_t word;
-    memcpy(&word, r->host + offset, sizeof word);
-    return word;
-}
-
 /* What there is, of the hooks' memory and of Vulkan's objects. */
 static uint64_t backend_things(void) {
     uint64_t things = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
@@ -54,7 +48,7 @@ static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
 
 /* Lanes spread over the queues that there are, copies on the family for them; with
    one queue all share it. */
-static void lanes_have_queues(TEST_ARGS) {
+TEST_BARE(lanes_have_queues) {
     hcq_vulkan_lane_info a, b, copy;
     driver_is("vkmock");
     hcq_device *device = backend_open(2);
@@ -81,7 +75,7 @@ static void lanes_have_queues(TEST_ARGS) {
 /* ---- grids and blocks ---- */
 
 /* As many parts as there may be of a grid. */
-static void grids_in_parts(TEST_ARGS) {
+TEST_BARE(grids_in_parts) {
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t parts = 4095 + i;
         driver_is("vkmock-low");       /* it has 8 groups in each dimension */
@@ -105,7 +99,7 @@ static void grids_in_parts(TEST_ARGS) {
 }
 
 /* What a shader lacks for them is said with the numbers; smaller ones then run. */
-static void grids_without_a_base(TEST_ARGS) {
+TEST_BARE(grids_without_a_base) {
     static const struct {
         const uint32_t *words;
         size_t size;
@@ -147,7 +141,7 @@ static void grids_without_a_base(TEST_ARGS) {
 }
 
 /* A grid that is data already goes beyond the limit, which no indirect dispatch may. */
-static void grids_change_across_the_limit(TEST_ARGS) {
+TEST_BARE(grids_change_across_the_limit) {
     static const uint32_t sizes[] = {3, 5, 8, 9, 2, 64, 8};
     uint32_t model[64] = {0};
     driver_is("vkmock-low");           /* it has 8 groups in each dimension */
@@ -171,7 +165,7 @@ static void grids_change_across_the_limit(TEST_ARGS) {
 }
 
 /* Each side of a block has its own limit. */
-static void blocks_have_limits(TEST_ARGS) {
+TEST_BARE(blocks_have_limits) {
     static const uint32_t most[3] = {16, 8, 4};
     driver_is("vkmock-low");
     memcpy(mock_vk_options.max_group_size, most, sizeof most);
@@ -193,7 +187,7 @@ static void blocks_have_limits(TEST_ARGS) {
 /* ---- bindings ---- */
 
 /* As many as a program can have. */
-static void most_bindings(TEST_ARGS) {
+TEST_BARE(most_bindings) {
     uint64_t args[HCQ_MAX_ARGS];
     hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL);
     desc.spirv.size = sizeof spirv_vk_most;
@@ -221,7 +215,7 @@ static void most_bindings(TEST_ARGS) {
 
 /* Many buffers take few blocks; the heap's end, and what is more than an allocation may
    have, are errors that spoil nothing. */
-static void memory_has_limits(TEST_ARGS) {
+TEST_BARE(memory_has_limits) {
     enum { MANY = 3000, LARGE = 16 << 20 };
     hcq_buffer small, large[32];
     uint32_t got = 0;
@@ -257,7 +251,7 @@ static void memory_has_limits(TEST_ARGS) {
 
 /* What the host writes lies on the device as long as that has room, then beside what else
    the host sees, without a word; where the device has none that the host sees, at once. */
-static void writes_go_to_the_device(TEST_ARGS) {
+TEST_BARE(writes_go_to_the_device) {
     enum { BYTES = 200000, MANY = 8, ROOM = 1 << 20 };
     static const uint32_t words[BYTES / 4] = {1, 2, 3};
     driver_is("vkmock-low");
@@ -288,7 +282,7 @@ static void writes_go_to_the_device(TEST_ARGS) {
 }
 
 /* GPUs give the same addresses to each device. */
-static void devices_with_the_same_addresses(TEST_ARGS) {
+TEST_BARE(devices_with_the_same_addresses) {
     hcq_device *devices[2];
     hcq_buffer words[2];
     driver_is("vkmock");
@@ -317,7 +311,7 @@ static void devices_with_the_same_addresses(TEST_ARGS) {
 /* A clock of 32 bits begins at 0 again while stamps are taken: on both families, with
    a host's clock that the driver gets wrong, by queries alone, and without means to
    reset those for copies. The clock is asked after a stamp. */
-static void clock_begins_again(TEST_ARGS) {
+TEST_BARE(clock_begins_again) {
     for (uint32_t way = 0; way < 8; way++) {
         driver_is("vkmock");
         uint64_t wrap = (uint64_t)10 << 32, last = 0; /* 10 ns, 32 bits */
@@ -350,7 +344,7 @@ static void clock_begins_again(TEST_ARGS) {
 }
 
 /* Stamps that the host fetches, over many swaps of counters. */
-static void stamps_over_swaps(TEST_ARGS) {
+TEST_BARE(stamps_over_swaps) {
     uint64_t last = 0;
     driver_is("vkmock");
     hcq_device_desc desc = test_desc();
@@ -370,7 +364,7 @@ static void stamps_over_swaps(TEST_ARGS) {
 }
 
 /* A second run begins with the pipelines of the first. */
-static void cache_is_of_use(TEST_ARGS) {
+TEST_BARE(cache_is_of_use) {
     static unsigned char data[4096];
     size_t size = sizeof data;
     driver_is("vkmock");
@@ -396,7 +390,7 @@ static void rig_driver(rig *r, uint32_t flags) {
 
 /* hcq computes on a queue of an engine's, which reads the result on another one, of
    another family. */
-static void engine_lends_its_device(TEST_ARGS) {
+TEST_BARE(engine_lends_its_device) {
     hcq_point done;
     VkBuffer buffer;
     VkBufferCopy region = {0, 512, 64};
@@ -468,7 +462,7 @@ static void ask_to_submit(hcq_device *device) {
 
 /* Work that waits for an engine is handed over while others ask what it has done, and
    the engine submits to the queues that it has lent. */
-static void meanwhile_an_engine_is_asked(TEST_ARGS) {
+TEST_BARE(meanwhile_an_engine_is_asked) {
     enum { DRAWN = 6000, AHEAD = 4 };
     hcq_point drawn, done = {{0}, 0};
     asker a, b;
@@ -500,7 +494,7 @@ static void meanwhile_an_engine_is_asked(TEST_ARGS) {
 }
 
 /* The layer says something in two threads at once. */
-static void meanwhile_the_layer_speaks(TEST_ARGS) {
+TEST_BARE(meanwhile_the_layer_speaks) {
     asker a, b;
     driver_is("vkmock");
     hcq_device_desc desc = test_desc();
@@ -521,7 +515,7 @@ static void meanwhile_the_layer_speaks(TEST_ARGS) {
 
 /* ---- drivers that are no device for hcq ---- */
 
-static void unfit_drivers(TEST_ARGS) {
+TEST_BARE(unfit_drivers) {
     static const struct {
         uint32_t without, api, devices;
     } cases[] = {
@@ -540,16 +534,3 @@ static void unfit_drivers(TEST_ARGS) {
         CHECK(!backend_left());
     }
 }
-
-#define BACKEND_TESTS                                                              \
-    cmocka_unit_test(lanes_have_queues),                                           \
-    cmocka_unit_test(grids_in_parts), cmocka_unit_test(grids_without_a_base), \
-    cmocka_unit_test(grids_change_across_the_limit), \
-    cmocka_unit_test(blocks_have_limits),                                          \
-    cmocka_unit_test(most_bindings), cmocka_unit_test(memory_has_limits),          \
-    cmocka_unit_test(writes_go_to_the_device),                                     \
-    cmocka_unit_test(devices_with_the_same_addresses),                             \
-    cmocka_unit_test(clock_begins_again), cmocka_unit_test(stamps_over_swaps),     \
-    cmocka_unit_test(cache_is_of_use), cmocka_unit_test(engine_lends_its_device),  \
-    cmocka_unit_test(meanwhile_an_engine_is_asked),                                \
-    cmocka_unit_test(meanwhile_the_layer_speaks), cmocka_unit_test(unfit_drivers)

@@ -6,7 +6,9 @@
 #ifndef HCQ_TEST_VULKAN
 #define HCQ_TEST_VULKAN
 #endif
-#include "vulkan_mishaps.h"
+#include "vulkan_rig.h"
+
+#include <sys/wait.h>
 
 static int setup(TEST_ARGS) {
     static const mock_vk_desc three = {
@@ -46,7 +48,7 @@ typedef enum act {
     SUBMIT_0, SUBMIT_1,                /* submits them to a queue of that family */
     RAISE_0, RAISE_1, RAISE_HOST,      /* raises a to 2 */
     EARLY,                             /* waits for what nobody submitted */
-    BARRIER, DISPATCH, MANY, INDIRECT, RESET, STAMP, BEYOND, OVERLAP,
+    BARRIER, DISPATCH, MANY_GROUPS, INDIRECT, RESET, STAMP, BEYOND, OVERLAP,
     KERNEL,                            /* binds a pipeline */
     WILD, ODD,                         /* ... with a host pointer, or an odd block */
     DESTROY, FREE, MAP, LEAK, THREADS
@@ -79,7 +81,7 @@ static const struct crime {
     {"no barrier after earlier work", {END, AGAIN, FILL, END}},
     {"two threads use command pool", {THREADS}},
     {"no pipeline", {DISPATCH}},
-    {"65536 groups", {KERNEL, MANY}},
+    {"65536 groups", {KERNEL, MANY_GROUPS}},
     {"65536 groups", {KERNEL, INDIRECT, RUN}},
     {"device address fault", {KERNEL, WILD, DISPATCH, RUN}},
     {"no multiple of 16", {KERNEL, ODD, DISPATCH, RUN}},
@@ -176,7 +178,7 @@ static void commit(scene *s, act what) {
         break;
     case BARRIER: rig_barrier(r, s->c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT); break;
     case DISPATCH: r->vk.CmdDispatch(s->c, 1, 1, 1); break;
-    case MANY: r->vk.CmdDispatch(s->c, 65536, 1, 1); break;
+    case MANY_GROUPS: r->vk.CmdDispatch(s->c, 65536, 1, 1); break;
     case INDIRECT:
         memcpy(r->host, many, sizeof many);
         r->vk.CmdDispatchIndirect(s->c, r->buffer, 0);
@@ -216,7 +218,7 @@ static void look_at_what_is_said(int number) {
     _exit(strstr(mock_vk_said, wanted) ? 0 : 1);
 }
 
-static void aborts(TEST_ARGS) {
+TEST_WITH(aborts, setup, NULL) {
     for (size_t i = 0; i < sizeof crimes / sizeof crimes[0]; i++) {
         int status = 0;
         fflush(NULL);
@@ -238,7 +240,7 @@ static void aborts(TEST_ARGS) {
 }
 
 /* Without a barrier two fills of one word end either way, with one only one way. */
-static void shuffled(TEST_ARGS) {
+TEST_WITH(shuffled, setup, NULL) {
     uint32_t seen[2][3] = {{0, 0, 0}, {0, 0, 0}};
     rig r;
     rig_open(&r);
@@ -256,16 +258,14 @@ static void shuffled(TEST_ARGS) {
     assert_int_equal(seen[1][2], 24);
 }
 
+#include "vulkan_backend.h"
+#include "vulkan_mishaps.h"
+
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(aborts, setup),
-        cmocka_unit_test_setup(shuffled, setup),
-        BACKEND_TESTS, MISHAP_TESTS
-    };
     int result = test_start(argc, argv);
     if (result != 0) {
         return result;
     }
     alarm(T.quick ? 300 : 1800);
-    return cmocka_run_group_tests_name("mock_vulkan", tests, NULL, NULL);
+    return test_run();
 }

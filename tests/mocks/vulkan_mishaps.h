@@ -9,7 +9,7 @@
 
 /* What Vulkan refuses, also when it is asked again, fails, with what waits for it;
    the lane goes on. */
-static void refused_submits(TEST_ARGS) {
+TEST_BARE(refused_submits) {
     for (uint64_t k = 1; k <= 6; k++) {
         driver_is(k & 1 ? "vkmock" : "vkmock-low");
         hcq_device *device = backend_open(1);
@@ -50,7 +50,7 @@ static void refused_submits(TEST_ARGS) {
 }
 
 /* Everything of a lost device ends, and whatever waits for it on another one. */
-static void lost_devices(TEST_ARGS) {
+TEST_BARE(lost_devices) {
     for (uint32_t way = 0; way < 4; way++) {
         driver_is(way & 2 ? "vkmock-turns" : "vkmock");
         hcq_device *device = backend_open(1), *other = test_open(1, NULL);
@@ -174,7 +174,7 @@ static uint64_t mishaps(const char *const *names, size_t count, VkResult result)
     return came;
 }
 
-static void every_call_fails(TEST_ARGS) {
+TEST_BARE(every_call_fails) {
     static const char *const names[] = {
         "vkEnumerateInstanceVersion", "vkEnumerateInstanceExtensionProperties",
         "vkCreateInstance", "vkEnumeratePhysicalDevices",
@@ -194,7 +194,7 @@ static void every_call_fails(TEST_ARGS) {
     CHECK(mishaps(names, count, VK_ERROR_OUT_OF_HOST_MEMORY) > count);
 }
 
-static void every_loss(TEST_ARGS) {
+TEST_BARE(every_loss) {
     static const char *const names[] = {
         "vkQueueSubmit*", "vkWaitSemaphores", "vkGetSemaphoreCounterValue",
         "vkGetQueryPoolResults", "vkDeviceWaitIdle", NULL
@@ -202,7 +202,3 @@ static void every_loss(TEST_ARGS) {
     size_t count = sizeof names / sizeof names[0];
     CHECK(mishaps(names, count, VK_ERROR_DEVICE_LOST) > count);
 }
-
-#define MISHAP_TESTS \
-    cmocka_unit_test(refused_submits), cmocka_unit_test(lost_devices), \
-    cmocka_unit_test(every_call_fails), cmocka_unit_test(every_loss)

@@ -273,3 +273,9 @@ static void rig_signal(rig *r, VkSemaphore semaphore, uint64_t value) {
                                         .semaphore = semaphore, .value = value};
     RIG_OK(r->vk.SignalSemaphore(r->device, &info));
 }
+
+static TEST_UNUSED uint32_t rig_word(const rig *r, uint64_t offset) {
+    uint32_t word;
+    memcpy(&word, r->host + offset, sizeof word);
+    return word;
+}

@@ -77,16 +77,11 @@ static void *visit_device(void *user) {
     return NULL;
 }
 
-static void opens_on_a_small_stack(TEST_ARGS) {
+TEST_BARE(opens_on_a_small_stack) {
     visit v = {HCQ_ERROR_LOST, 0};
     on_small_stack(visit_device, &v);
     CHECK_OK(v.result);
     CHECK_U64(v.word, 7);
 }
 
-int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {TEST_BARE(opens_on_a_small_stack)};
-    int result = test_start(argc, argv);
-    if (result != 0) { return result; }
-    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
-}
+int main(int argc, char **argv) { return test_main(argc, argv); }

@@ -269,11 +269,10 @@ static void close_run(void) {
     }
 }
 
-static void answers_stay(void **state) {
+TEST_BARE(answers_stay) {
     uint32_t seconds = O.signals ? O.signals : O.seconds;
     uint64_t begin = hcq_sys_now_ns(), until = begin + (uint64_t)seconds * SECOND;
     uint64_t rounds = T.rounds ? T.rounds : seconds ? UINT64_MAX : T.quick ? 3 : 6;
-    (void)state;
     W.random = T.seed * 0x9e3779b97f4a7c15ull + 7;
     W.desc = test_desc();
     W.desc.compute_lanes = 2;
@@ -306,10 +305,8 @@ static void answers_stay(void **state) {
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {TEST_BARE(answers_stay)};
     O.seconds = (uint32_t)own_option(&argc, argv, "--seconds");
     O.threads = (uint32_t)own_option(&argc, argv, "--threads") % (THREADS + 1);
     O.signals = (uint32_t)own_option(&argc, argv, "--signals");
-    int result = test_start(argc, argv);
-    return result ? result : cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    return test_main(argc, argv);
 }

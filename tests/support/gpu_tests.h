@@ -104,7 +104,7 @@ static void fills_with(hcq_device *device, uint32_t value_size, uint32_t offset,
     CHECK_OK(hcq_free(dst));
 }
 
-static void fills_of_all_kinds(TEST_ARGS) {
+TEST(fills_of_all_kinds) {
     uint64_t random = T.seed;
     for (uint32_t value_size = 1; value_size <= 8; value_size *= 2) {
         for (uint32_t offset = 0; offset < 16; offset += value_size) {
@@ -155,7 +155,7 @@ static void take_turns(hcq_device *one, hcq_device *two) {
     }
 }
 
-static void devices_take_turns(TEST_ARGS) {
+TEST(devices_take_turns) {
     hcq_device *cpu = open_cpu();
     take_turns(T.dev, cpu);
     if (has_feature(T.dev, HCQ_FEATURE_IMPORT)) {
@@ -192,7 +192,7 @@ static void import_range(unsigned char *memory, uint64_t all, uint64_t offset, u
     free(got);
 }
 
-static void imports_of_any_range(TEST_ARGS) {
+TEST(imports_of_any_range) {
     enum { ALL = 65536 };
     static const uint64_t ranges[][2] = {
         {0, ALL}, {1, 1}, {4095, 2}, {4096, 4096}, {5, 4096}, {4000, 200}, {4097, 30000},
@@ -208,7 +208,7 @@ static void imports_of_any_range(TEST_ARGS) {
 }
 
 /* Ranges with pages in common, and the same one on both devices; freed in any order. */
-static void imports_that_overlap(TEST_ARGS) {
+TEST(imports_that_overlap) {
     NEEDS_IMPORT();
     hcq_program *add = make_add(T.dev), *add2 = make_add(dev2());
     for (uint32_t order = 0; order < 4; order++) {
@@ -242,7 +242,7 @@ static void imports_that_overlap(TEST_ARGS) {
 /* ---- clocks ---- */
 
 /* Both clocks go equally fast: within what two readings claim, and 300 millionths. */
-static void clocks_keep_pace(TEST_ARGS) {
+TEST(clocks_keep_pace) {
     hcq_clock first = CLOCK_OF(T.dev);
     test_sleep_ms(50);
     hcq_clock second = CLOCK_OF(T.dev);
@@ -277,7 +277,3 @@ static void timeline_waits_for_others(hcq_device *dev,
         hcq_queue_destroy(q);
     }
 }
-
-#define SHARED_TESTS                                                               \
-    TEST(fills_of_all_kinds), TEST(devices_take_turns), TEST(imports_of_any_range), \
-    TEST(imports_that_overlap), TEST(clocks_keep_pace),

@@ -351,8 +351,22 @@ static TEST_UNUSED void test_number(const char *file, int line, const char *what
         } \
     } while (0)
 
-/* What cmocka hands to a test, and no test needs. */
-#define TEST_ARGS void **state TEST_UNUSED
+/* TEST(name) {...} is a test, and runs in its place in the program's text. Its name travels
+   as the initial state, for one that hangs. */
+static struct CMUnitTest test_list[600];
+static uint32_t test_count;
+
+#define TEST_ARGS void **state TEST_UNUSED /* what cmocka hands over, and no test needs */
+#define TEST_WITH(name, setup, teardown) \
+    static void name(TEST_ARGS); \
+    __attribute__((constructor)) static void name##_is_a_test(void) { \
+        const struct CMUnitTest own = {#name, name, setup, teardown, (void *)(uintptr_t)#name}; \
+        test_list[test_count++] = own; \
+    } \
+    static void name(TEST_ARGS)
+#define TEST(name) TEST_WITH(name, test_setup, test_teardown)
+#define TEST_BARE(name) TEST_WITH(name, NULL, NULL)
+static TEST_UNUSED int test_setup(void **state), test_teardown(void **state);
 
 /* ---- small helpers; the checks in them name the caller's line ---- */
 
@@ -651,10 +665,6 @@ static TEST_UNUSED int test_teardown(void **state) {
     return left || (T.warm && test_resources_left(&T.resources, test_counted())) ? -1 : 0;
 }
 
-/* The name travels as the initial state, for a test that hangs. */
-#define TEST(name) {#name, name, test_setup, test_teardown, (void *)(uintptr_t)#name}
-#define TEST_BARE(name) cmocka_unit_test(name)
-
 /* ---- the command line: VARIANT [--seed N] [--rounds N] [--quick] ... ---- */
 
 static TEST_UNUSED const test_variant *test_find_variant(const char *name) {
@@ -748,6 +758,15 @@ static TEST_UNUSED int test_start(int argc, char **argv) {
             T.quick ? ", quick" : "");
     int result = test_start_vulkan();
     return result != 0 ? result : test_start_cuda();
+}
+
+static TEST_UNUSED int test_run(void) {
+    return _cmocka_run_group_tests(T.variant->name, test_list, test_count, NULL, NULL);
+}
+
+static TEST_UNUSED int test_main(int argc, char **argv) {
+    int result = test_start(argc, argv);
+    return result != 0 ? result : test_run();
 }
 
 /* ---- values ---- */

@@ -41,7 +41,7 @@ static void chain(int held) {
     CHECK_U64(READ32(word, 0), CHAIN);
 }
 
-static void edges_of_lanes_are_native(TEST_ARGS) {
+TEST(edges_of_lanes_are_native) {
     NEEDS_WIDE_COUNTERS();
     chain(0);
     chain(1);
@@ -123,7 +123,7 @@ static void mapped_and_closed(hcq_device *owner, hcq_device *mapper, int owner_f
 }
 
 /* Of a device and of the CPU, and of two devices, each way. */
-static void mapped_memory_ends_in_all_orders(TEST_ARGS) {
+TEST(mapped_memory_ends_in_all_orders) {
     uint32_t done = 0;
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *vulkan = device_with(0, 0), *other = i & 1 ? device_with(0, 0) : open_cpu();
@@ -141,6 +141,3 @@ static void mapped_memory_ends_in_all_orders(TEST_ARGS) {
     }
     CHECK(has_feature(T.dev, HCQ_FEATURE_MAP) ? done == 8 : done <= 8);
 }
-
-#define DEVICE_TESTS                                                               \
-    TEST(edges_of_lanes_are_native), TEST(mapped_memory_ends_in_all_orders),

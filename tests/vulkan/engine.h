@@ -34,7 +34,7 @@ static void engine_submit(VkCommandBuffer commands, VkSemaphore wait, uint64_t w
 
 /* The engine brings src, hcq computes dst = dst * 31 + src + i, the engine keeps the
    result, and so on; everything is handed over before the first of it may run. */
-static void engine_and_hcq_take_turns(TEST_ARGS) {
+TEST(engine_and_hcq_take_turns) {
     enum { ROUNDS = 100 };
     uint32_t given[ROUNDS], want[ROUNDS], last = 0;
     uint64_t value = 1, reached = 0;
@@ -87,7 +87,7 @@ static void engine_and_hcq_take_turns(TEST_ARGS) {
 
 /* ---- handles ---- */
 
-static void handles_of_a_lent_device(TEST_ARGS) {
+TEST(handles_of_a_lent_device) {
     hcq_vulkan_info info;
     hcq_vulkan_lane_info lane;
     hcq_point none;
@@ -107,7 +107,7 @@ static void handles_of_a_lent_device(TEST_ARGS) {
     rig_close(&E);
 }
 
-static void handles_of_its_own(TEST_ARGS) {
+TEST(handles_of_its_own) {
     hcq_vulkan_info info = {0};
     hcq_vulkan_lane_info lane;
     hcq_buffer words = make_words(T.dev, 300);
@@ -124,7 +124,7 @@ static void handles_of_its_own(TEST_ARGS) {
 }
 
 /* What it says where no device's logger is told. All other calls: core/misuse.txt. */
-static void import_point_refuses(TEST_ARGS) {
+TEST(import_point_refuses) {
     hcq_device *cpu = open_cpu();
     const VkSemaphore some = (VkSemaphore)(uintptr_t)64; /* is not looked at */
     const uint64_t above = (uint64_t)INT64_MAX + 1;
@@ -160,7 +160,7 @@ static hcq_result host_waits(void *user) {
 }
 
 /* Held, of the CPU, failed, gone. */
-static void points_that_have_no_semaphore(TEST_ARGS) {
+TEST(points_that_have_no_semaphore) {
     VkSemaphore semaphore;
     uint64_t value;
     hcq_device *cpu = open_cpu();
@@ -194,7 +194,7 @@ static void points_that_have_no_semaphore(TEST_ARGS) {
 }
 
 /* Values rise; up to four semaphores; one whose values are all reached makes room. */
-static void points_of_an_engine(TEST_ARGS) {
+TEST(points_of_an_engine) {
     hcq_point points[5], again;
     VkSemaphore semaphore;
     uint64_t value;
@@ -256,16 +256,10 @@ static void engine_goes(uint32_t way) {
     rig_signal(&E, E.semaphores[0], way + 1);
 }
 
-static void the_timeline_waits_for_an_engine(TEST_ARGS) {
+TEST(the_timeline_waits_for_an_engine) {
     rig_open(&E);
     hcq_device *dev = rig_lend(&E);
     timeline_waits_for_others(dev, engine_point, engine_goes);
     CHECK_OK(hcq_close(dev));
     rig_close(&E);
 }
-
-#define ENGINE_TESTS                                                               \
-    TEST(engine_and_hcq_take_turns), TEST(handles_of_a_lent_device),               \
-    TEST(handles_of_its_own), TEST(import_point_refuses),                          \
-    TEST(points_that_have_no_semaphore), TEST(points_of_an_engine),                \
-    TEST(the_timeline_waits_for_an_engine),

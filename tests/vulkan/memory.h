@@ -4,7 +4,7 @@
 #include "shared.h"
 
 /* Pieces that fill a block, freed from the first or from the last on, are one again. */
-static void freed_neighbours_join(TEST_ARGS) {
+TEST(freed_neighbours_join) {
     enum { JOINED = 28, PIECE = 256 << 10 };
     for (uint32_t down = 0; down < 2; down++) {
         hcq_device *dev = device_with(0, 0);
@@ -25,7 +25,7 @@ static void freed_neighbours_join(TEST_ARGS) {
     }
 }
 
-static void large_allocations_have_their_own(TEST_ARGS) {
+TEST(large_allocations_have_their_own) {
     const uint64_t size = ((uint64_t)96 << 20) + 100;
     hcq_device *dev = device_with(0, 0);
     hcq_buffer small = make_words(dev, 16), large, other;
@@ -78,7 +78,7 @@ static void piece_free(piece *p) {
     p->tag = 0;
 }
 
-static void allocations_at_random(TEST_ARGS) {
+TEST(allocations_at_random) {
     static piece pieces[PIECES];
     hcq_device *dev = device_with(0, 0);
     uint64_t random = T.seed, living = 0;
@@ -106,7 +106,3 @@ static void allocations_at_random(TEST_ARGS) {
     CHECK(COUNT(dev, BLOCKS) <= 3);    /* one of each type, and the library's own */
     CHECK_OK(hcq_close(dev));
 }
-
-#define MEMORY_TESTS                                                               \
-    TEST(freed_neighbours_join), TEST(large_allocations_have_their_own),           \
-    TEST(allocations_at_random),

@@ -155,7 +155,7 @@ static void bindings_in_flight(uint32_t flags, const char *shader) {
     CHECK_OK(hcq_close(b.dev));
 }
 
-static void bindings_are_bound_and_patched(TEST_ARGS) {
+TEST(bindings_are_bound_and_patched) {
     for (uint32_t way = 0; way < 4; way++) {
         bindings_recorded(bind_flags(way), "vk_push");
         bindings_recorded(bind_flags(way), "vk_uniform");
@@ -165,7 +165,7 @@ static void bindings_are_bound_and_patched(TEST_ARGS) {
 }
 
 /* Values in push constants and those of a part of a grid do not meet. */
-static void bindings_on_large_grids(TEST_ARGS) {
+TEST(bindings_on_large_grids) {
     enum { N = 70001 };
     uint32_t *words = (uint32_t *)malloc(N * 4);
     hcq_buffer src = make_words(T.dev, N);
@@ -190,7 +190,7 @@ static void bindings_on_large_grids(TEST_ARGS) {
 }
 
 /* A binding ends where its allocation does, however large the block around it. */
-static void bindings_end_with_the_buffer(TEST_ARGS) {
+TEST(bindings_end_with_the_buffer) {
     static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     hcq_program *program = make_program(T.dev, "vk_length", list);
     hcq_buffer dst = make_words(T.dev, 2), src = make_words(T.dev, 300);
@@ -210,7 +210,7 @@ static void bindings_end_with_the_buffer(TEST_ARGS) {
 }
 
 /* An address that no descriptor can have: refused for as long as it is there. */
-static void misaligned_bindings_are_refused(TEST_ARGS) {
+TEST(misaligned_bindings_are_refused) {
     for (uint32_t way = 0; way < 4; way++) {
         binding b;
         binding_open(&b, bind_flags(way), "vk_push", 0);
@@ -254,7 +254,7 @@ static void refuse_program(const char *file, int line, const hcq_program_desc *d
 #define REFUSED(desc, want, text) refuse_program(__FILE__, __LINE__, (desc), (want), (text))
 
 /* spirv.c asks for all that there is about blocks behind a pointer. */
-static void arguments_have_to_fit(TEST_ARGS) {
+TEST(arguments_have_to_fit) {
     static const struct {
         const char *shader;
         uint32_t args[HCQ_MAX_ARGS];
@@ -278,7 +278,7 @@ static void arguments_have_to_fit(TEST_ARGS) {
     }
 }
 
-static void blocks_have_to_fit(TEST_ARGS) {
+TEST(blocks_have_to_fit) {
     static const uint32_t list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE};
     hcq_program *fixed = make_program(T.dev, "vk_fixed", list);
     hcq_program *ids = make_program(T.dev, "vk_ids", ids_list);
@@ -314,7 +314,7 @@ static void blocks_have_to_fit(TEST_ARGS) {
 /* ---- entry points ---- */
 
 /* The module, whose "main" gets another name, may lie anywhere and go at once. */
-static void entry_points_by_name(TEST_ARGS) {
+TEST(entry_points_by_name) {
     enum { SIZE = sizeof spirv_vk_length };
 #define LONG "a_name_of_63_characters_which_no_entry_point_of_this_module_has"
     static const char *const wrong[] = {"third", NULL, "", LONG, LONG "s"};
@@ -355,7 +355,7 @@ static void entry_points_by_name(TEST_ARGS) {
 }
 
 /* One function under two names is two entry points. */
-static void entry_points_have_their_own(TEST_ARGS) {
+TEST(entry_points_have_their_own) {
     enum { WORDS = sizeof spirv_vk_length / 4, ENTRY = 15 };
     static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     uint32_t words[2 * WORDS], at = 5, count;
@@ -378,7 +378,7 @@ static void entry_points_have_their_own(TEST_ARGS) {
 }
 
 /* Equal code is one pipeline for each block, while there is a program of it. */
-static void equal_programs_share_pipelines(TEST_ARGS) {
+TEST(equal_programs_share_pipelines) {
     hcq_buffer dst = make_words(T.dev, 1);
     uint64_t made = COUNT(T.dev, PIPELINES);
     for (uint32_t round = 1; round <= 2; round++) {
@@ -418,7 +418,7 @@ static int cache_is_refused(const void *data, size_t size) {
     return refused;
 }
 
-static void caches_are_saved_and_given(TEST_ARGS) {
+TEST(caches_are_saved_and_given) {
     size_t size = 0, less = 10;
     uint64_t random = T.seed;
     (void)make_program(T.dev, "vk_ids", ids_list);
@@ -449,10 +449,3 @@ static void caches_are_saved_and_given(TEST_ARGS) {
     CHECK(cache_is_refused(data, size));
     free(data);
 }
-
-#define PROGRAM_TESTS                                                              \
-    TEST(bindings_are_bound_and_patched), TEST(bindings_on_large_grids),           \
-    TEST(bindings_end_with_the_buffer), TEST(misaligned_bindings_are_refused),     \
-    TEST(arguments_have_to_fit), TEST(blocks_have_to_fit), TEST(entry_points_by_name), \
-    TEST(entry_points_have_their_own), TEST(equal_programs_share_pipelines),       \
-    TEST(caches_are_saved_and_given),

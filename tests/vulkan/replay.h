@@ -22,7 +22,7 @@ static void model_adds(uint32_t *model, uint32_t blocks, uint32_t value) {
 /* The first change of a grid makes it data, for each version once; variables are so
    from the beginning, as are arguments and values that are written: no command is
    recorded again. */
-static void arguments_grids_and_values_are_data(TEST_ARGS) {
+TEST(arguments_grids_and_values_are_data) {
     enum { ADDS = 10, WRITES = 3, WORDS = 64 };
     for (uint32_t slots = 1; slots <= 2; slots++) {
         uint32_t model[WORDS] = {0}, value[ADDS], from = 0;
@@ -108,7 +108,7 @@ static void parts_record(hcq_device *dev, hcq_queue *q, hcq_buffer words, hcq_bu
     CHECK_OK(hcq_queue_bind(q, dev));
 }
 
-static void segments_are_recorded_alone(TEST_ARGS) {
+TEST(segments_are_recorded_alone) {
     static const struct {
         uint32_t copied, block;        /* words; of command 2 */
         uint64_t filled;
@@ -198,7 +198,7 @@ static void ids_check(const char *file, int line, hcq_buffer seen, hcq_dims grid
 
 /* From below the limits to above and back, on all axes, beside a neighbour that stays;
    patched before it is bound, afterwards, and by a variable. */
-static void grids_beyond_limits(TEST_ARGS) {
+TEST(grids_beyond_limits) {
     static const hcq_dims cases[][2] = {
         {{10, 1, 1}, {1, 1, 1}}, {{65535, 1, 1}, {2, 1, 1}}, {{65536, 1, 1}, {1, 1, 1}},
         {{70001, 2, 1}, {2, 2, 1}}, {{1, 65541, 2}, {1, 1, 2}}, {{4, 5, 6}, {2, 1, 3}},
@@ -242,7 +242,3 @@ static void grids_beyond_limits(TEST_ARGS) {
         CHECK_IDS(seen, hcq_dim((uint32_t)sizes[k], 1, 1), hcq_dim(1, 1, 1), args.mode, REST);
     }
 }
-
-#define REPLAY_TESTS                                                               \
-    TEST(arguments_grids_and_values_are_data), TEST(segments_are_recorded_alone), \
-    TEST(grids_beyond_limits),

@@ -12,9 +12,6 @@
 #include "engine.h"
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        SHARED_TESTS REPLAY_TESTS PROGRAM_TESTS DEVICE_TESTS MEMORY_TESTS ENGINE_TESTS
-    };
     int result = test_start(argc, argv);
     if (result == 0 && !T.variant_given) {
         T.variant = test_find_variant("vulkan");
@@ -24,5 +21,5 @@ int main(int argc, char **argv) {
         fprintf(stderr, "these tests need the system's Vulkan\n");
         return 77;
     }
-    return result ? result : cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    return result ? result : test_run();
 }

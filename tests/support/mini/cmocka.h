@@ -26,10 +26,6 @@ struct CMUnitTest {
     void *initial_state;
 };
 
-#define cmocka_unit_test(f) {#f, f, NULL, NULL, NULL}
-#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
-    mini_run(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
-
 enum { MINI_OK, MINI_FAILED, MINI_SKIPPED };
 
 static struct {
@@ -94,8 +90,8 @@ MINI int mini_is_chosen(const struct CMUnitTest *test, const char **after) {
 }
 
 /* Returns how many failed. */
-MINI int mini_run(const char *name, const struct CMUnitTest *tests, size_t count,
-                  int (*setup)(void **state), int (*teardown)(void **state)) {
+MINI int _cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
+                                 int (*setup)(void **state), int (*teardown)(void **state)) {
     const char *after = getenv("MINI_CMOCKA_AFTER");
     int counts[3] = {0, 0, 0};
     void *state = NULL;
