@@ -98,12 +98,9 @@
    hcq_queue_bind encodes it once for a device, after that a submit copies no
    commands and allocates nothing.
 
-   Devices and drivers. hcq_open("CPU") makes a driver and opens its default
-   device. To let a user choose, list hcq_registry_drivers, make those that can
-   be made, and list their devices. What is closed answers HCQ_ERROR_CLOSED; a
-   reference (hcq_device_retain) keeps the handle good.
-
-   Lanes. A device has compute and copy lanes, one of each by default.
+   Devices and lanes. hcq_open("CPU") opens a driver's default device; to let a
+   user choose, list hcq_registry_drivers, make those that can be made, list
+   their devices. A device has compute and copy lanes, one of each by default.
    Submissions of one lane run in the order of submission; lanes and devices are
    ordered by signals only.
 
@@ -128,15 +125,12 @@
    older ones answer HCQ_ERROR_LIMIT, successes among them, too: no guess.
 
    Hangs. A wait that lasts longer than hcq_device_desc.explain_ns says why in
-   the log; hcq_explain gives the same text at any time: who waits for which
-   point, who was going to raise it, on which lane, behind what. A cycle is
-   named with its members.
+   the log, as hcq_explain does at any time.
 
    Timelines. Every submission gets the device's next number, one of several
    queues (or of a graph, on several lanes) one for each and the last for
-   itself. Its point is exact and remembers its result. hcq_device_timeline(dev)
-   is the finished prefix: it reaches v once every submission up to v, on any
-   lane, is done.
+   itself. hcq_device_timeline(dev) is the finished prefix: it reaches v once
+   every submission up to v, on any lane, is done.
 
    Memory. A buffer is a small value: device address, size, host pointer or
    NULL; a view is one, too. hcq_free never blocks and is legal while work that
@@ -148,8 +142,7 @@
    held work too, and later submissions see what they wrote, also those of other
    devices that name the memory; overlap is asked for with queues. So to wait in
    one for what this thread has yet to release is a deadlock, which ends with
-   HCQ_TIMEOUT; copyin and a program_call without `seconds` do not wait for held
-   work.
+   HCQ_TIMEOUT; copyin and a program_call without `seconds` pass held work by.
 
    Copies between devices. A queue or graph copies between buffers of any two
    devices. Where one of the two sees the other's memory it does the copy. Else
@@ -200,8 +193,7 @@
    all else there is none: add waits to the submission. The first launch with
    the flag follows earlier ones without it. HCQ_STEP runs the graph from the
    host, command by command in the order that hcq_queue_print shows, and returns
-   when all is done, or the first failure; other threads' work may come in
-   between.
+   when all is done, or the first failure; other work may come in between.
 
    Profile. hcq_profile_start makes a device record begin and end of every
    command and of each hcq_device_synchronize. The end of a command is the begin
@@ -229,8 +221,7 @@
    else there is. What could not be made is NULL, a zero handle, buffer or
    point. Misuse is refused with a log line that names the parameter and leaves
    the object as it was. The device keeps its first run-time error
-   (hcq_device_error). Calls without a timeout use the device's (30 s) and then
-   log why.
+   (hcq_device_error). Calls without a timeout use the device's (30 s).
 
    ============================================================================
    GLOSSARY                                                       >>glossary
@@ -273,7 +264,6 @@
 
 #ifndef HCQ_H
 #define HCQ_H
-
 #if defined(HCQ_IMPLEMENTATION) && !defined(_WIN32) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* clocks and threads under -std=c99; before any system header */
 #endif
@@ -309,7 +299,6 @@ extern "C" {
 
 /* ========================================================================== */
 /* ---- results ------------------------------------------------- >>results - */
-
 /* name, value, text. Zero is success, positive is no error. */
 #define HCQ_RESULTS(X)                                                             \
     X(HCQ_OK, 0, "ok")                                                             \
@@ -342,13 +331,11 @@ typedef enum hcq_result {
 /* A result's text and its identifier, "HCQ_ERROR_LIMIT" say; never NULL. */
 HCQ_API const char *hcq_result_text(hcq_result result);
 HCQ_API const char *hcq_result_name(hcq_result result);
-/* The version the implementation was compiled from: major << 16 | minor << 8 |
-   patch. Compare with HCQ_VERSION_* of the header. */
+/* The implementation's HCQ_VERSION_*: major << 16 | minor << 8 | patch. */
 HCQ_API uint32_t hcq_version(void);
 
 /* ========================================================================== */
 /* ---- types ----------------------------------------------------- >>types - */
-
 #define HCQ_KEEP UINT64_MAX            /* "leave as it was" in hcq_queue_update_* */
 #define HCQ_FOREVER UINT64_MAX         /* a timeout that never ends */
 #define HCQ_NEVER UINT64_MAX           /* "never" or "none" in descriptions */
@@ -364,19 +351,15 @@ typedef struct hcq_queue hcq_queue;
 typedef struct hcq_program hcq_program;
 typedef struct hcq_driver hcq_driver;
 typedef struct hcq_registry hcq_registry;
-struct hcq_cpu_desc;
-struct hcq_vulkan_desc;
-struct hcq_cuda_desc;
-struct hcq_device_test;
+struct hcq_cpu_desc; struct hcq_vulkan_desc; struct hcq_cuda_desc; struct hcq_device_test;
 
 /* Numbers of blocks (a grid) or of threads (a block). */
 typedef struct hcq_dims { uint32_t x, y, z; } hcq_dims;
 
 /* Handles of a signal and of a pending hcq_notify. Plain data: a stale one
-   answers HCQ_ERROR_CLOSED, never with a crash; zero is none. */
+   answers HCQ_ERROR_CLOSED and never crashes; zero is none. */
 typedef struct hcq_signal { uint64_t id; } hcq_signal;
 typedef struct hcq_notification { uint64_t id; } hcq_notification;
-
 /* What one waits for: `signal` at `value` or above; may outlive the signal. */
 typedef struct hcq_point { hcq_signal signal; uint64_t value; } hcq_point;
 
@@ -396,8 +379,7 @@ typedef struct hcq_block {
     void *user;                        /* hcq_program_desc.user */
 } hcq_block;
 
-/* The argument block as a struct, and a device address in it as a pointer, in a
-   CPU kernel. Both are plain casts that C++ wants spelled out. */
+/* In a CPU kernel: its arguments as a struct, an address in it as a pointer. */
 #define HCQ_ARGS(type, args) ((const type *)(args))
 #define HCQ_PTR(type, address) ((type *)(uintptr_t)(address))
 
@@ -413,6 +395,7 @@ typedef void (*hcq_notify_fn)(void *user, hcq_result result);
 typedef void (*hcq_log_fn)(void *user, hcq_result result, const char *text);
 typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
+
 HCQI_INLINE hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
     hcq_dims dims; dims.x = x; dims.y = y; dims.z = z; return dims;
 }
@@ -422,21 +405,17 @@ HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 
 /* ========================================================================== */
 /* ---- device --------------------------------------------------- >>device - */
-
-/* Where the library's own memory comes from. `align` is a power of two, up to
-   64 KiB. Called from any thread and with the library's lock held: these must
-   not call hcq. They must stay valid after hcq_close while recordings of other
-   devices name something of this one, or failures there have text of one
-   here. */
+/* Where the library's own memory comes from; `align` is a power of two, up to
+   64 KiB. Called from any thread, with the library's lock held: never call hcq.
+   Valid after hcq_close, too, while recordings of other devices name something
+   of this one, or failures there have text of one here. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
     void *user;
 } hcq_memory_hooks;
 
-enum {
-    HCQ_DEVICE_COVERAGE = 1            /* count each program's runs, not what of it ran */
-};
+enum { HCQ_DEVICE_COVERAGE = 1 };      /* count each program's runs, not what of it ran */
 
 /* How to open a device. All zero gives the defaults, in brackets. */
 typedef struct hcq_device_desc {
@@ -525,24 +504,19 @@ typedef struct hcq_clock {
     uint64_t error_ns;                 /* host_ns is right within +- this */
 } hcq_clock;
 
-/* Makes a driver and opens a device of it: "CPU", "CPU:1", "BACKEND:which",
-   with `which` as in hcq_driver_open. Several may be open, of the same ordinal,
-   too. Of what `desc` points to the backend's part is read during the call, the
-   log user stays yours.
+/* Makes a driver and opens a device of it: "CPU", "CPU:1", "BACKEND:which", as
+   hcq_driver_open has it. Of what `desc` points to the backend's part is read
+   during the call, the log user stays yours.
    Errors: HCQ_ERROR_NO_DEVICE, _LIMIT (64 open devices), _NATIVE. */
 HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device);
 
-/* Closes a device, once: finishes what was handed over, cancels what is held,
-   and frees every object made from it; NULL: nothing. The caller's reference
-   goes with it.
-   Blocks: up to the device's timeout.
-   Errors: HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread
-     closes it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: work did not end in time, the
-     device stays open and takes no more. */
+/* Closes a device (NULL: nothing): finishes what was handed over, cancels what
+   is held, frees every object made from it and the caller's reference.
+   Blocks: up to the device's timeout. Errors: HCQ_ERROR_BUSY (another thread
+     closes it), HCQ_TIMEOUT: it stays open and takes no more work. */
 HCQ_API hcq_result hcq_close(hcq_device *device);
-/* Adds a reference (hcq_open gives the first) and gives one back; the last one
-   closes the device like hcq_close. A reference keeps the handle good until
-   then: after somebody else's hcq_close calls answer HCQ_ERROR_CLOSED. */
+/* Adds a reference (one is there), gives one back: the last closes the device.
+   Until then the handle is good, if only to be told HCQ_ERROR_CLOSED. */
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
@@ -550,9 +524,8 @@ HCQ_API hcq_result hcq_device_release(hcq_device *device);
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
 HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
 
-/* The device's timeline, which no recording and no host raises, and the number
-   that the next submission will get: waiting for one less means everything
-   submitted so far. A zero handle, and 0: the device is closed. */
+/* The device's timeline, and the number that its next submission will get: one
+   less is everything submitted so far. Zero, and 0: the device is closed. */
 HCQ_API hcq_signal hcq_device_timeline(hcq_device *device);
 HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
 
@@ -582,7 +555,6 @@ HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
 /* ========================================================================== */
 /* ---- memory --------------------------------------------------- >>memory - */
-
 enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
@@ -597,22 +569,20 @@ HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags, 
 /* Makes a buffer of host memory that stays yours; keep `ptr` until work that
    names it is done. Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer);
-/* Gives the buffer of `device` that an address lies in, from there to its end.
-   Errors: HCQ_ERROR_INVALID (no living buffer of this device is there). */
+/* The buffer of `device` that an address lies in, from there to its end. */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
 
 /* Gives the whole of an allocation back, not a view, without waiting; pending
    work that names it is safe. Errors: HCQ_ERROR_CLOSED (freed before). */
 HCQ_API hcq_result hcq_free(hcq_buffer buffer);
-/* Gives memory in the cache back to the system until at most `keep_bytes` are
-   left; blocks whose last work is not done stay. */
+/* Gives cached memory whose work is done back until `keep_bytes` are left. */
 HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
 
 /* Allocates as a step in the order of work: `point` is reached once all waits
    are and the memory is nobody else's any more; work that uses the buffer waits
-   for it. The buffer may be recorded at once. Unlike hcq_alloc it may hand out
-   a block whose last work still runs. If a wait fails so does `point`, and the
-   buffer is still to be freed. Errors: as hcq_alloc and hcq_submit. */
+   for it. The buffer may be recorded at once. It may be a block whose last work
+   still runs. If a wait fails so does `point`, and the buffer is still to be
+   freed. Errors: as hcq_alloc and hcq_submit. */
 HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                    uint32_t wait_count, uint64_t size, uint32_t flags,
                                    hcq_buffer *buffer, hcq_point *point);
@@ -641,8 +611,7 @@ HCQI_INLINE hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t siz
    `dst` is. Later submissions see them (HCQ_UNORDERED ones after waiting for
    the timeline). copyout returns when `dst` is complete.
    Blocks: up to the device's timeout; copyin for work already handed over only.
-   Errors: HCQ_TIMEOUT (with a dump in the log), HCQ_ERROR_LIMIT (copyin beside
-     held work: no room; nothing was copied). */
+   Errors: HCQ_TIMEOUT, HCQ_ERROR_LIMIT (copyin beside held work: no room). */
 HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
 HCQ_API hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size);
 
@@ -664,38 +633,31 @@ HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
 
 /* Copies `size` bytes between host and buffers of any devices, after everything
    submitted earlier on them (HCQ_UNORDERED: not), and returns when it is done.
-   After HCQ_TIMEOUT any part of dst may have been, and may still be, written;
-   host memory is not touched any more.
-   Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
+   After HCQ_TIMEOUT any part of dst may have been, and, but for host memory,
+   may still be written. Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
 
 typedef enum hcq_transfer_kind {
-    HCQ_TRANSFER_COPY,                 /* dst from src */
-    HCQ_TRANSFER_FILL,                 /* as hcq_queue_fill */
-    HCQ_TRANSFER_UPDATE                /* dst from `data`, which is copied now */
+    HCQ_TRANSFER_COPY, HCQ_TRANSFER_FILL, HCQ_TRANSFER_UPDATE
 } hcq_transfer_kind;
 
 typedef struct hcq_transfer_command {
     hcq_transfer_kind kind;
-    hcq_buffer dst;
-    hcq_buffer src;                    /* copy */
-    const void *data;                  /* update */
+    hcq_buffer dst, src;               /* src: copy */
+    const void *data;                  /* update: is copied now */
     uint64_t size;                     /* bytes */
     uint64_t value;                    /* fill */
     uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
 } hcq_transfer_command;
-/* Submits many transfers as one submission on a copy lane of `device`: they run
-   in order after all waits. `point` (NULL allowed) is reached after the last.
-   Blocks, Errors: as hcq_submit; _FOREIGN: a fill of what `device` cannot
-     see. */
+/* Submits transfers to a copy lane of `device`, to run in order after all waits
+   and before `point`. As hcq_submit; _FOREIGN: a fill of what it cannot see. */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                        uint32_t wait_count, const hcq_transfer_command *commands,
                                        uint32_t count, hcq_point *point);
 
 /* ========================================================================== */
 /* ---- signals ------------------------------------------------- >>signals - */
-
 typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 
 /* Makes a signal with a first value, at most INT64_MAX, that ends with
@@ -713,16 +675,13 @@ HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
 /* Reads the value, never less than before; a failure is told along with it. */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
-/* Raises the value from the host and releases whatever waits for it.
-   Errors: HCQ_ERROR_INVALID (not above the value, or a timeline), the
-     failure. */
+/* Raises the value from the host (not a timeline's) and releases what waits. */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
 /* Fails a signal: waits for values that it has not reached end with `result`,
    also where submitted work would have raised them. `text` (NULL allowed; 95
    characters are kept, if there is memory for them) says why: to hcq_explain,
-   of what fails by this signal, too, and in the log for each submission of
-   that. */
+   and in the log for each submission that fails by it. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
 /* Sets any value, forgets failure and timestamp; pending: HCQ_ERROR_BUSY. */
 HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
@@ -732,10 +691,8 @@ HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 /* Waits on the host for all or any of `count` points, of whatever devices;
    count 0 is HCQ_OK. Reached counts more than failed; with several failures the
    answer is the lowest code, so the order of the list never matters. A timeout
-   changes nothing.
-   Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
-   Errors: HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX), the
-     failure of a signal or submission. */
+   changes nothing. Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
+   Errors: HCQ_TIMEOUT, the failure of a signal or submission. */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
 
@@ -752,9 +709,8 @@ HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, 
 HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                               hcq_notification *notification);
 /* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
-   event HANDLE on Windows, that turns readable (signalled) and stays so; -1
-   after an error. Yours to close, whenever; after a cancel it means nothing.
-   Errors: as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had). */
+   event HANDLE on Windows, that turns readable (signalled) and stays so. Yours
+   to close, whenever; after a cancel it means nothing; -1: HCQ_ERROR_NATIVE. */
 HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                      hcq_notification *notification);
 /* Takes a notification back. HCQ_OK: it will never run. HCQ_ERROR_CLOSED: it
@@ -763,7 +719,6 @@ HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
 
 /* ========================================================================== */
 /* ---- programs ----------------------------------------------- >>programs - */
-
 /* Kinds of argument. Buffers take 8 bytes (a device address). */
 enum {
     HCQ_ARG_NONE,                      /* ends the list */
@@ -807,10 +762,8 @@ typedef struct hcq_program_desc {
 typedef struct hcq_program_info {
     char label[32];
     uint32_t arg_count;
-    uint32_t kernargs_size;            /* bytes, as sizeof the matching struct */
-    uint32_t kernargs_align;
-    uint32_t offsets[HCQ_MAX_ARGS];    /* of each argument in the block */
-    uint32_t sizes[HCQ_MAX_ARGS];
+    uint32_t kernargs_size, kernargs_align; /* bytes, as of the matching struct */
+    uint32_t offsets[HCQ_MAX_ARGS], sizes[HCQ_MAX_ARGS]; /* of each argument in the block */
     uint64_t runs;                     /* finished execs, counted by HCQ_DEVICE_COVERAGE */
     char statistics[256];              /* of the block made last, in the driver's words, or "" */
 } hcq_program_info;
@@ -832,16 +785,14 @@ HCQ_API hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_
 
 /* Writes an argument block, of at least kernargs_size bytes, from buffers and
    values, each in the order of the argument list. Of the 8 bytes of a value the
-   low 4 are read for 32-bit types; a raw struct's is a pointer to it.
-   Errors: HCQ_ERROR_INVALID (too few, too many, too small). */
+   low 4 are read for 32-bit types; a raw struct's is a pointer to it. */
 HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program, const hcq_buffer *buffers,
                                              uint32_t buffer_count, const uint64_t *values,
                                              uint32_t value_count, void *block, size_t block_size);
 
-/* Runs a program once, after everything submitted earlier on its device, with
-   arguments, grid and block as in hcq_queue_exec. `seconds` NULL: returns at
-   once; else waits, for held work, too, and stores the time the kernel took.
-   Blocks: with `seconds`, up to the device's timeout.
+/* Runs a program once, after everything submitted earlier on its device.
+   `seconds` NULL: returns at once; else waits, for held work, too, up to the
+   device's timeout, and stores the time the kernel took.
    Errors: as hcq_queue_exec and hcq_wait. */
 HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
                                     hcq_dims grid, hcq_dims block, double *seconds);
@@ -856,7 +807,6 @@ HCQI_INLINE uint64_t hcq_f64(double value) {
 
 /* ========================================================================== */
 /* ---- queues --------------------------------------------------- >>queues - */
-
 typedef enum hcq_queue_kind {
     HCQ_COMPUTE,                       /* every command */
     HCQ_COPY,                          /* no exec, no barrier */
@@ -953,8 +903,7 @@ typedef struct hcq_submission {
 HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue);
 /* Destroys a queue; NULL: nothing. What is pending finishes as if it lived. */
 HCQ_API void hcq_queue_destroy(hcq_queue *queue);
-/* Forgets all commands, the sticky error and the binding; the label and the
-   memory stay. Pending submissions are not disturbed. */
+/* Forgets commands, sticky error and binding; the label and the memory stay. */
 HCQ_API hcq_result hcq_queue_reset(hcq_queue *queue);
 
 /* Names queue or command in logs, dumps and errors: 31 characters are kept. */
@@ -965,51 +914,44 @@ HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint
 
 /* Records a wait: later commands run once the point is reached, or for a
    device: all that was submitted there before this wait's submission is done.
-
-   The value may be raised later, by any queue or by the host; but not by a
-   later submission of the same lane, which has one order: that is a cycle.
-   HCQ_UNORDERED on the one that waits, or another lane, solves it. If one of
-   several waits with no command between them fails, so does the submission. */
+   What raises the value may be submitted later, but not to the same lane, which
+   has one order: that is a cycle. HCQ_UNORDERED on the one that waits, or
+   another lane, solves it. Of waits in a row each that fails counts. */
 HCQ_API int32_t hcq_queue_wait(hcq_queue *queue, hcq_point point);
 HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
 
-/* Records a signal: the value rises once all earlier commands are done.
-
-   Submit refuses a value that is not above the signal's or above an earlier one
-   of the same recording, and one that another submission, held or running, is
-   going to raise: a recording with a fixed value is submitted once, whatever
-   the timing (hcq_queue_update_signal gives it the next). Never a timeline. */
+/* Records a signal: the value rises once all earlier commands are done. Submit
+   refuses a value that is not above the signal's or above an earlier one of the
+   same recording, and one that another submission, held or running, is going to
+   raise: a recording with a fixed value is submitted once, whatever the timing
+   (hcq_queue_update_signal gives it the next). Never a timeline. */
 HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
 /* Records the device's time into a signal, for hcq_signal_timestamp, after all
-   earlier commands; the value is not touched. In a graph: its device's time,
-   after everything recorded before, while what comes later need not wait for
-   it. As first and as last command of a graph they tell how long it took. */
+   earlier commands; in a graph what comes later need not wait for it. As first
+   and as last command of a graph they tell how long it took. */
 HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
 /* Records a barrier: ends overlap, makes writes of host and peers visible. */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
 /* Records a kernel: `grid` blocks of `block` threads; {0,0,0} is {1,1,1} in a
-   block, another 0 in it is refused.
-
-   `args` is copied now: the struct of the program's arguments, `args_size` its
-   sizeof (another one is refused); NULL and 0 for no arguments. Every buffer
-   address in it must lie in a living buffer, or be 0 where a variable will
-   bring one (not in a graph). In a graph it runs on the program's device, a
-   copy, fill or write on dst's, and placeholders are buffer arguments: in a
-   struct or a 64-bit value they are refused.
+   block, another 0 in it is refused. `args` is copied now: the struct of the
+   program's arguments, `args_size` its sizeof (another one is refused); NULL
+   and 0 for no arguments. Every buffer address in it must lie in a living
+   buffer, or be 0 where a variable will bring one (not in a graph). In a graph
+   it runs on the program's device, a copy, fill or write on dst's, and
+   placeholders are buffer arguments: in a struct or a 64-bit value they are
+   refused.
    Errors: HCQ_ERROR_FOREIGN (a program of another device; not in a graph). */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                size_t args_size, hcq_dims grid, hcq_dims block);
 
 /* Records a kernel whose grid is read when it runs, after all commands before
-   it: three uint32_t, x, y, z, at `grid`, a multiple of 4.
-
-   None of `maximum` is 0, z below 2^31. A grid above it runs nothing, and the
-   submission fails with HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what
-   happens is undefined. There `maximum` must be within the device's limits,
-   else submit answers HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA
-   cuts the recording here, as at a host command: the service thread reads
-   it. */
+   it: three uint32_t, x, y, z, at `grid`, a multiple of 4. None of `maximum` is
+   0, z below 2^31. A grid above it runs nothing, and the submission fails with
+   HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what happens is undefined.
+   There `maximum` must be within the device's limits, else submit answers
+   HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA cuts recordings
+   here. */
 HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
                                         const void *args, size_t args_size, hcq_buffer grid,
                                         hcq_dims maximum, hcq_dims block);
@@ -1025,25 +967,23 @@ HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
                                uint64_t value, uint32_t value_size);
 HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data, uint64_t size);
 
-/* Records a call of `fn` on the host when the queue gets there: on the CPU by
-   the lane's thread, elsewhere by a service thread. A negative result fails the
-   submission from there on, with HCQ_ERROR_HOST. */
+/* Records a call of `fn`, on the CPU by the lane's thread, else by a service
+   thread. If it is negative the submission fails there, with HCQ_ERROR_HOST. */
 HCQ_API int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user);
 /* Records a command of a type of your own; the payload is copied now.
    Errors: HCQ_ERROR_UNSUPPORTED (no encode function for this backend). */
 HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
                                  const void *payload);
-/* Appends all commands of `other`, labels and variables too; `other` stays.
-   Returns the index of the first one, or the next index if `other` is empty. A
-   graph takes queues and graphs of any device, without waits and signals.
+/* Appends all commands of `other`, labels and variables too; returns the index
+   of the first one, or the next index. A graph takes queues and graphs of any
+   device, without waits and signals.
    Errors: HCQ_ERROR_FOREIGN, _LIMIT (empties), the sticky error of `other`. */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 /* Counts the recorded commands, negative: why it cannot, and reads one back. */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
 HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index, hcq_command *command);
 
-/* Updates: O(1), from the next submit on, never disturbing a pending
-   submission; NULL or HCQ_KEEP keeps the old part; a wrong index or kind
+/* Updates, O(1): NULL or HCQ_KEEP keeps the old part; a wrong index or kind
    changes nothing. That of a signal is for a timestamp's, too. */
 HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, int32_t index,
                                          const hcq_signal *signal, uint64_t value);
@@ -1066,22 +1006,17 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index, cons
 /* Makes a part of command `index` variable: each submission brings it as
    values[number], `number` below HCQ_MAX_VALUES, in a queue always a buffer or
    always a number. `part` is HCQ_PART_*; `maximum` bounds grids (0 = the
-   recorded one) and is ignored elsewhere. A buffer that replaces an end of
-   copy, fill or write has as many bytes as were recorded (in a graph: use
-   hcq_input). What was recorded there need not live any more. */
+   recorded one). A buffer that replaces an end of copy, fill or write has as
+   many bytes (graphs: use hcq_input). What was recorded there need not live. */
 HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                       uint32_t number, uint64_t maximum);
 
-/* Encodes the queue for `device` now and keeps its versions: from here on
-   submit writes only what changed and allocates nothing. Recording more
-   commands, variables or flags undoes the binding. A graph is planned, and
-   encoded for all its devices. Errors: as hcq_submit_with. */
+/* Encodes the queue for `device` now, a graph for all of its devices. Recording
+   commands, variables, flags undoes it. Errors: as hcq_queue_submit_with. */
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
-/* Submits the recording to `device`, maybe with values; short for an
-   hcq_submission with one queue.
-   Blocks, Errors: as hcq_submit; HCQ_ERROR_FOREIGN: `device` is of another
-     backend than the queue's, cannot see a buffer that the recording names (but
-     in a copy), is not a graph's own. Else a queue goes to any device. */
+/* As hcq_submit; HCQ_ERROR_FOREIGN unless `device` is of the queue's backend
+   and sees the buffers that are named there (but in copies), or is the
+   graph's. */
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count, hcq_point *point);
 HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
@@ -1099,14 +1034,12 @@ HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hc
      (parked_limit, over 16 queues), _NATIVE (a failed submission), _LOST. */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
-/* hcq_submit, then hcq_wait for the last one's point, given after a timeout,
-   too. */
+/* hcq_submit and hcq_wait; the point is given after a timeout, too. */
 HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
                                        uint32_t count, uint64_t timeout_ns, hcq_point *point);
 
 /* ========================================================================== */
 /* ---- graphs --------------------------------------------------- >>graphs - */
-
 /* Makes an empty graph: a queue of kind HCQ_GRAPH, where calls take a queue. */
 HCQ_API hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph);
 
@@ -1128,28 +1061,26 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
    to, too. A kernel's argument with the buffer's address is narrowed to these
    bytes (else: from its address to the end of the allocation) and this access;
    otherwise the bytes count in addition, though not those of a placeholder that
-   the kernel does not get as an argument.
-
-   A host or custom command that says nothing is ordered like a memory barrier,
-   after everything before it and before everything after it. Where it says
-   something it runs on the device of the first bytes it writes, or reads. */
+   the kernel does not get as an argument. A host or custom command that says
+   nothing is ordered like a memory barrier, after everything before it and
+   before everything after it. Where it says something it runs on the device of
+   the first bytes it writes, or reads. */
 HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
 /* Orders command `after` behind `before`, which was recorded earlier. */
 HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after);
 
-/* Writes the graph's schedule as text, or as a graph in DOT: a list per device
-   of commands, SYNC and WAIT, each cell with its place in the order in which
-   HCQ_STEP runs them (in brackets: its index). `flags`: HCQ_COPY_LISTS or 0.
-   Coarser than what a launch does: a SYNC is for all of its list so far, and a
-   copy always waits for one of its source's device. 0: refused, and the log
-   says why: a kernel over several devices, a copy with a second output. */
+/* Writes the schedule as text, or in DOT: a list per device of commands, SYNC
+   and WAIT, each cell with its place in HCQ_STEP's order (in brackets: its
+   index). `flags`: HCQ_COPY_LISTS or 0. Coarser than what a launch does: a SYNC
+   is for all of its list so far, a copy always waits for one of its source's
+   device. 0: refused (a kernel over several devices, a copy with a second
+   output). */
 HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 
 /* ========================================================================== */
 /* ---- profile ------------------------------------------------- >>profile - */
-
 typedef struct hcq_profile_desc {
     uint32_t events;                   /* kept, the latest; 104 bytes each [65536] */
     uint32_t names;                    /* of what ran, then "(others)"; 48 bytes each [1024] */
@@ -1171,12 +1102,10 @@ HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc 
    Submissions made before still add to it when they are done: wait for them. */
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
 
-/* A command that ran, in the host's time (hcq_clock.host_ns, hcq_sys_now_ns).
-   Or a call of hcq_device_synchronize, HCQ_STEP's for each SYNC of its graph,
-   too: `submission` is the last that it waited for. */
+/* A command that ran, in hcq_sys_now_ns' time, or a call of
+   hcq_device_synchronize, HCQ_STEP's, too: it waited up to `submission`. */
 typedef struct hcq_profile_event {
-    uint64_t begin_ns, end_ns;         /* right within +- error_ns */
-    uint64_t error_ns;
+    uint64_t begin_ns, end_ns, error_ns; /* right within +- error_ns */
     uint64_t submission;               /* its number on the device's timeline */
     uint64_t bytes;                    /* copy, fill, write; 0 else */
     hcq_device *device;
@@ -1204,24 +1133,20 @@ HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
 /* ========================================================================== */
 /* ---- registry ----------------------------------------------- >>registry - */
 /* A registry that is NULL is the default one: of the backends compiled in. */
-
 struct hcq_backend;
 
 /* A driver that might be made: its library may turn out to be missing. */
 typedef struct hcq_driver_info {
     uint64_t id;                       /* given at registration, unique in the process */
-    char name[32];                     /* "CPU" */
-    char full_name[96];
+    char name[32], full_name[96];      /* "CPU" */
 } hcq_driver_info;
 
-/* Makes a private registry with no backends in it, for
-   hcq_device_desc.registry, with memory of malloc if `memory` is NULL; destroys
-   one that nobody uses (NULL: nothing). Drivers and devices do not need it. */
+/* Makes a private registry, of no backends, for hcq_device_desc.registry;
+   destroys one that nobody uses (NULL: nothing). Its devices do not need it. */
 HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry);
 HCQ_API void hcq_registry_destroy(hcq_registry *registry);
-/* Adds a backend, and removes it. Of two with one name the newest wins; the
-   other can be had by id. Living drivers and devices go on: `backend` must
-   live, unchanged, until they are gone, too.
+/* Adds a backend, and removes it. Of two with one name the newest wins. Drivers
+   and devices go on: `backend` must live, unchanged, until they are gone, too.
    Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8). */
 HCQ_API hcq_result hcq_registry_register(hcq_registry *registry, const struct hcq_backend *backend);
 HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
@@ -1233,23 +1158,21 @@ HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info 
                                         uint32_t capacity, uint32_t *count);
 
 /* Makes a driver by name ("#12": the one with that id) or by id: opens its
-   library and looks around, without a lock, as long as the system's driver
-   takes. Its devices hold a reference.
+   library and looks around. Its devices hold a reference.
    Errors: HCQ_ERROR_NO_DEVICE (unknown, or not on this machine), _NATIVE. */
 HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name, hcq_driver **driver);
 HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id, hcq_driver **driver);
 /* Adds a reference, gives one back (NULL: nothing): the last destroys it. */
 HCQ_API void hcq_driver_retain(hcq_driver *driver);
 HCQ_API void hcq_driver_release(hcq_driver *driver);
-/* Describes a driver; lists its devices, as hcq_registry_drivers lists
-   those. */
+/* Describes a driver; lists its devices, as hcq_registry_drivers does. */
 HCQ_API hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info);
 HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
                                       uint32_t capacity, uint32_t *count);
 
-/* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
-   an ordinal, else a name, a path or "#" and the id that hcq_driver_devices
-   lists; or by id. The CPU lists itself once, opens ordinals up to 63. */
+/* Opens a device of a driver by the id that hcq_driver_devices lists, or
+   `which`: NULL or "" = the default one, digits = an ordinal (CPU: up to 63),
+   else a name, a path or "#" and the id. */
 HCQ_API hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                    const hcq_device_desc *desc, hcq_device **device);
 HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
@@ -1259,12 +1182,11 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
 /* ---- backend ------------------------------------------------- >>backend - */
 /* For those who write a backend; users of hcq can stop reading here.
 
-   The core records, orders, holds back, caches and stages. A backend brings
-   memory, programs, and lanes: in-order places to run batches, each with two
-   counters that only rise (the active one and its shadow). A batch is a run of
-   packets with waits before and one counter raised after it. No wait is handed
-   over before the batch that raises it, so native queues cannot deadlock even
-   if all lanes share one.
+   A backend brings memory, programs, and lanes: in-order places to run batches,
+   each with two counters that only rise (the active one and its shadow). A
+   batch is a run of packets with waits before and one counter raised after it.
+   No wait is handed over before the batch that raises it, so native queues
+   cannot deadlock even if all lanes share one. All else the core does.
 
    Recipe: a table with what is not optional runs everything, if slowly; each
    later step makes something faster. The suite of tests/conformance passes
@@ -1280,16 +1202,15 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
       those of 1 and 2 may, and encode.
    6. encode, patch, encode_free: what is submitted again is there already.
    7. can_wait, import, map, clock, watch, query, as far as the hardware has it.
-      hcq_registry_register makes it known, "NAME" in hcq_open opens it.
+   8. hcq_registry_register makes it known, "NAME" in hcq_open opens it.
 
    Locks: the core's lock is held, one call at a time in the whole process, but
    for functions marked UNLOCKED. None may call a public hcq_ function; helpers
    marked UNLOCKED must not be called from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 7
-
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
+#define HCQ_BACKEND_VERSION 7
 #define HCQ_GRID_IS_EMPTY(grid) ((grid)[0] == 0 || (grid)[1] == 0 || (grid)[2] == 0)
 #define HCQ_GRID_INDIRECT 0x80000000u  /* in z of a maximum */
 #define HCQ_GRID_WITHIN(grid, most)                                                \
@@ -1298,9 +1219,9 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 #define HCQ_GRID_ABOVE "its grid: above the maximum" /* `native` of that error */
 #define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
 
-/* A command after recording. Waits and signals are packets too but never reach
-   a backend: batches are cut there. What a submission will bring as dst or src
-   has a top byte until then that no address has. */
+/* A command after recording; waits and signals never reach a backend: batches
+   are cut there. What a submission will bring as dst or src has a top byte
+   until then that no address has. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
     uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_CHANGES */
@@ -1310,23 +1231,17 @@ typedef struct hcq_packet {
         struct {
             void *code;                /* hcq_backend.program_create */
             uint64_t args;             /* the argument block's device address; CPU: host pointer */
-            uint32_t grid[3];          /* indirect: the maximum, with HCQ_GRID_INDIRECT */
-            uint32_t block[3];
+            uint32_t grid[3], block[3]; /* indirect: the maximum, with HCQ_GRID_INDIRECT */
             hcq_program *program;
             uint64_t grid_at;          /* indirect: where it is; see caps.indirect */
         } exec;
         struct { uint64_t dst, src, size; } copy; /* write, too: src is where its bytes are */
         struct { uint64_t dst, src, size; void *to, *from; } carry; /* core */
         struct { uint64_t dst, value, size; } fill;
-        struct { void *signal; uint64_t dst; } stamp; /* timestamp: the time in ns, or what
-                                          stamp_ns knows; 8 bytes at once, for who reads there */
-        struct { hcq_host_fn fn; void *user; void *marks; uint32_t most[3]; } host; /* the core's:
-                                          marks, most */
-        struct {
-            const hcq_custom_type *type;
-            hcq_custom_fn encode_fn;   /* of this backend */
-            const void *payload;
-        } custom;
+        struct { void *signal; uint64_t dst; } stamp; /* 8 bytes at once at dst, see stamp_ns */
+        struct { hcq_host_fn fn; void *user; void *marks; uint32_t most[3]; } host; /* core, too */
+        struct { const hcq_custom_type *type; hcq_custom_fn encode_fn; /* of this backend */
+                 const void *payload; } custom;
         struct { void *signal; uint64_t value; void *device; void *slot; } sync; /* core */
         struct { void *none; uint32_t slice, place; uint64_t from; } relative;   /* core */
         uint64_t words[7];
@@ -1351,8 +1266,7 @@ typedef struct hcq_lane {
     hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
     uint32_t index;                    /* among its kind, or among the imported ones */
     int imported;                      /* follows work that others do, see hcq_backend_post */
-    void *self;                        /* the backend's device; in lane_open one that wraps
-                                          another stores the inner one's */
+    void *self;                        /* the backend's device; who wraps another stores that's */
     void *native;                      /* the backend's own, set by lane_open */
 } hcq_lane;
 
@@ -1391,22 +1305,17 @@ typedef struct hcq_backend_caps {
     uint32_t imported_lanes;           /* for hcq_backend_post */
     int host_times;                    /* timestamps: when the host noticed, no PROFILING */
     int copy_shared;                   /* copies have no hardware: graphs' go to compute lanes */
-    int edges;                         /* encode takes those of graphs; one that is a single
-                                          run of commands then uses one lane */
+    int edges;                         /* encode takes graphs'; those of one run use one lane */
     uint64_t memory_bytes;             /* 0 = unknown */
     uint64_t counter_limit;            /* highest counter value, 0 = 2^63-1 */
     uint32_t features;                 /* HCQ_FEATURE_* */
-    int runs_host;                     /* batches may contain HOST packets; else the core
-                                          cuts there and uses its service thread */
-    int indirect;                      /* exec packets may have `grid_at`; else the service
-                                          thread reads it, and changes the grid by patch */
+    int runs_host;                     /* batches have HOST packets, too; else: service thread */
+    int indirect;                      /* exec packets have `grid_at`, too; else: patch */
     int unlocked;                      /* alloc, dealloc, import, program_create, exec_check,
-                                          encode and encode_free are called without the lock,
-                                          too, several at once: hcq_backend_lock guards */
+                                          encode, encode_free: UNLOCKED, several at once */
 } hcq_backend_caps;
 
-/* What tests of backends force; open finds a copy in its description, maybe
-   zero. */
+/* What tests of backends force; in open's description there is always one. */
 typedef struct hcq_device_test {
     int no_copy_lane;                  /* copy queues run on compute lanes */
     int no_native_wait;                /* work that waits for other devices is held instead */
@@ -1419,19 +1328,18 @@ typedef struct hcq_backend {
     const char *name;                  /* "CPU": upper case, no colon, up to 31 characters */
     const char *full_name;
 
-    /* Driver: the library and what it found. create and destroy are optional
-       together, `driver` is NULL then. devices writes up to `capacity` infos,
-       all zero before (NULL if 0), and returns how many there are. why_none,
-       optional: the reason if there are none, constant. UNLOCKED. */
+    /* Driver: the library and what it found; create and destroy are optional
+       (`driver` is NULL). devices writes up to `capacity` infos, all zero
+       before, and returns how many there are. why_none, optional: if there are
+       none, a constant. UNLOCKED. */
     hcq_result (*driver_create)(const hcq_memory_hooks *memory, void **driver);
     void (*driver_destroy)(const hcq_memory_hooks *memory, void *driver);
     uint32_t (*devices)(void *driver, hcq_device_info *infos, uint32_t capacity);
     const char *(*why_none)(void *driver);
 
-    /* Device. `device` is for the hcq_backend_* helpers, which work at once;
-       `desc` has every default but what a backend chooses. close: after all
-       lanes, lane_close: after all batches of it. query is optional. All
-       UNLOCKED but query. */
+    /* Device. `device` is for the helpers, which work at once; `desc` has every
+       default but what a backend chooses. close comes after all lane_close,
+       that after its batches. UNLOCKED; but query, which is optional. */
     hcq_result (*open)(void *driver, hcq_device *device, uint32_t ordinal,
                        const hcq_device_desc *desc, hcq_backend_caps *caps, void **self);
     void (*close)(void *self);
@@ -1439,13 +1347,11 @@ typedef struct hcq_backend {
     void (*lane_close)(void *self, hcq_lane *lane);
     hcq_result (*query)(void *self, hcq_query key, uint64_t *value);
 
-    /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, maybe
-       with HCQ_HOST_WRITES (never where all memory is the host's), or
-       HCQ_ZEROED when memory.host will be NULL (the core clears host memory).
-       The rest is optional. map gives the address, each time the same, at which
-       this device sees the memory of another one, or an error; `memory` NULL:
-       can all memory of that device be mapped? unmap: the memory is about to
-       go, once if map was ever asked for it. */
+    /* Memory, 64-byte aligned; `flags`: HCQ_HOST_VISIBLE, maybe with
+       _HOST_WRITES (never where all memory is the host's), or HCQ_ZEROED where
+       memory.host will be NULL. The rest is optional. map: where this device
+       sees another one's memory, maybe again; `memory` NULL: can all be mapped?
+       unmap: the memory is about to go, once if map was ever asked for it. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
@@ -1456,41 +1362,36 @@ typedef struct hcq_backend {
 
     /* Programs. `code` goes into exec packets. Equal code lies at one address
        while there are programs of it. exec_check, optional: can it run with
-       blocks of this size? Logs why not. statistics, optional: as in
-       hcq_program_info. */
+       blocks of this size? Logs why not. statistics is optional. */
     hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
                                  const hcq_program_info *info, void **code);
     void (*program_destroy)(void *self, void *code);
     hcq_result (*exec_check)(void *self, void *code, const uint32_t block[3]);
     void (*statistics)(void *self, void *code, char *text, size_t size);
 
-    /* Versions, all optional together (else submit reads the packets): encode
-       once; patch packet `index` after the core changed it, never while the
-       version runs; forget, once for each encode that left `encoded` not
-       NULL. */
+    /* Versions, optional together: encode once; patch packet `index` after the
+       core changed it, never while the version runs; encode_free once for each
+       encode that left `encoded` not NULL. */
     hcq_result (*encode)(void *self, hcq_recording *recording);
     hcq_result (*patch)(void *self, hcq_recording *recording, uint32_t index);
     void (*encode_free)(void *self, hcq_recording *recording);
 
     /* Work. submit: enqueue behind the lane's earlier batches, which this one
        sees complete; do not block. HCQ_NOT_READY = accepted, and call flush
-       (UNLOCKED, from any thread) once after this group of submits. With `give`
-       instead it means: keep the batch. The core gives what it kept in the
-       order of the submits, UNLOCKED, one thread at a time for a device, so a
-       native wait always finds its raise given. give takes the first of
-       `count`, one at least, and returns how many; it stops behind one that it
-       reported with hcq_backend_job_fail, and raises the end of that one,
-       too. */
+       (UNLOCKED, any thread) once after this group of submits; or, with `give`:
+       keep the batch. The core gives it in the order of the submits, UNLOCKED,
+       one thread at a time for a device, so a native wait always finds its
+       raise given. give takes the first of `count`, one at least, returns how
+       many; it stops behind one that it failed, whose end it raises, too. */
     hcq_result (*submit)(void *self, hcq_lane *lane, hcq_batch *batch);
     void (*flush)(void *self);         /* one of these two, or none */
     uint32_t (*give)(void *self, const hcq_batch *batches, uint32_t count);
 
     /* completed: the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT
-       or an error such as HCQ_ERROR_LOST. `serves`: by the core's service
-       thread; kick (optional, UNLOCKED, any thread) ends that wait, or the next
-       one, early. counter_reset: back to 0; nothing uses it. lose (optional,
-       UNLOCKED, nothing is being given): after hcq_backend_lost; what may still
-       run must have ended when this returns. */
+       or an error; `serves`: by the service thread, whose wait, or next one,
+       kick (optional, UNLOCKED, any thread) ends early. counter_reset: back to
+       0; nothing uses it. lose (optional, UNLOCKED, nothing is being given),
+       after hcq_backend_lost: nothing may run any more when it returns. */
     uint64_t (*completed)(void *self, hcq_lane *lane, uint32_t counter);
     hcq_result (*wait)(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
                        uint64_t timeout_ns, int serves);
@@ -1498,13 +1399,12 @@ typedef struct hcq_backend {
     void (*counter_reset)(void *self, hcq_lane *lane, uint32_t counter);
     void (*lose)(void *self);
 
-    /* The rest is optional. can_wait: can batches of this device wait for the
-       counters of `other`, a lane of another device, maybe of another backend?
-       watch, for backends with threads of their own: call
-       hcq_backend_notify(lane) soon after every batch completed on `lane`,
-       while `on`; else the core starts its service thread for that. clock
-       (UNLOCKED): both now, the device's as timestamps show it; an error: there
-       is none after all. stamp_ns: what a TIMESTAMP stored, as nanoseconds. */
+    /* Optional. can_wait: can batches of this device wait for the counters of a
+       lane of another one, maybe of another backend? watch, with threads of
+       one's own: hcq_backend_notify(lane) soon after each batch of `lane`,
+       while `on`; else the service thread looks. clock (UNLOCKED): both now,
+       the device's as in timestamps; an error: there is none. stamp_ns: what a
+       TIMESTAMP stored, as nanoseconds, else it is that. */
     int (*can_wait)(void *self, const struct hcq_backend *owner_backend, const hcq_lane *other);
     void (*watch)(void *self, hcq_lane *lane, int on);
     hcq_result (*clock)(void *self, hcq_clock *clock);
@@ -1515,8 +1415,8 @@ typedef struct hcq_backend {
    examples/backend.c does; NULL = none. UNLOCKED. */
 HCQ_API const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name);
 
-/* Memory by the user's hooks, `align` a power of two, NULL = out of memory; a
-   line for the user's logger, `device` NULL: none is known. Any lock state. */
+/* Memory by the user's hooks, NULL = out of memory; a line for the user's
+   logger, `device` NULL: none is known. Any lock state. */
 HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
 HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
 HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
@@ -1533,59 +1433,51 @@ HCQ_API void hcq_backend_notify(hcq_lane *lane);
    of it still to complete is reported with hcq_backend_job_fail. Stays HCQ_OK
    until a batch of the same lane was reported so. Lock-free. */
 HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
-/* Fails the batch that ends at `done`, and what follows in its job; call it
-   before the counter is raised. The command or the native call that did it, if
-   there is one, is kept as the device's first error, and logged: with `done`
-   NULL, for who lost the device, that is all. Any lock state; with it no job
-   ends. */
+/* Fails the batch that ends at `done`, and what follows in its job, before the
+   counter is raised. The command or the native call that did it, if there is
+   one, is kept as the device's first error, and logged; that is all with `done`
+   NULL, for who lost the device. Any lock state; with it no job ends. */
 HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
                                   const hcq_packet *packet, const char *native,
                                   int64_t native_code);
-/* The whole device failed (lost): nothing more is given, everything pending
-   ends with `result`, and versions, memory and programs may be freed, once this
-   call into hcq ends (UNLOCKED: at once). The first call counts. `native`
-   stays. Any lock state. */
+/* The device is lost: nothing more is given, everything pending ends with
+   `result`, and versions, memory and programs may be freed, once this call into
+   hcq ends (UNLOCKED: at once). The first call counts. Any lock state. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 /* The result of a reached wait: HCQ_OK, or the failure of the batch that raised
    it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
 HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
-/* The lane's epochs up to this one are over, as far as the core saw.
-   Lock-free. */
+/* The lane's epochs up to this one are over, as the core saw. Lock-free. */
 HCQ_API uint64_t hcq_backend_done(const hcq_lane *lane);
 /* A program's device, NULL if it is none, and its code there. UNLOCKED. */
 HCQ_API void *hcq_backend_code(const hcq_program *program, hcq_device **device);
 
-/* Takes (1) or gives back (0) the core's lock, in any state, for what an
-   UNLOCKED function changes and others look at: a few stores, work is done
-   outside. */
+/* Takes (1) or gives back (0) the core's lock, in any state, for a few stores
+   of what an UNLOCKED function changes and others look at. */
 HCQ_API void hcq_backend_lock(int locked);
 /* Takes the core's lock for a function that a backend adds, and gives its
-   device; NULL, and why: it is closed, or of another backend
-   (HCQ_ERROR_UNSUPPORTED). leave gives the lock back, and `result`.
-   UNLOCKED. */
+   device; NULL, and why: closed, or of another backend (HCQ_ERROR_UNSUPPORTED).
+   leave gives the lock back, and `result`. UNLOCKED. */
 HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
 HCQI_INLINE hcq_result hcq_backend_leave(hcq_result result) {
     hcq_backend_lock(0); return result;
 }
-/* With the lock. Where a point will be reached; `lane` NULL: it is.
-   HCQ_NOT_READY: not handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of
-   `device`. */
+/* With the lock. Where a point will be reached; `lane` NULL: it is. NOT_READY:
+   not handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. */
 HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found);
 /* With the lock. HCQ_OK, or why `buffer` is not a living one of its device. */
 HCQ_API hcq_result hcq_backend_buffer(const hcq_buffer *buffer);
-/* With the lock. A submission to an imported lane: an empty batch with
-   hcq_batch.posted = `value`, complete when the backend says that its counter
-   is there. It gives work of others, that was handed over elsewhere, a
-   point. */
+/* With the lock. Gives work of others, handed over elsewhere, a point: an empty
+   batch of an imported lane with hcq_batch.posted = `value`, complete when the
+   backend says that its counter is there. */
 HCQ_API hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
                                     hcq_point *point);
 /* In locked functions only: a flush at the end of this call into hcq. */
 HCQ_API void hcq_backend_flush_soon(hcq_device *device);
 
-/* The system, as the core and the backends share it. hcq_sys_wait sleeps while
-   *word == expected, may return early; HCQ_TIMEOUT after timeout_ns. Atomics
-   for those who implement a companion stand under >>atomics. */
+/* The system. hcq_sys_wait sleeps while *word == expected, may return early;
+   HCQ_TIMEOUT after timeout_ns. For companions: >>atomics. */
 HCQ_API uint64_t hcq_sys_now_ns(void);
 HCQ_API hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 HCQ_API void hcq_sys_wake(uint32_t *word, int all);
@@ -8681,8 +8573,7 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         HCQI_REFUSE_UNLESS(s->dev, hcqi_signal_find(sub->waits[i].signal) != NULL,
                            HCQ_ERROR_CLOSED, "waits: signal %u is gone", i);
     }
-    int follow = s->count == 1 && sub->queues[0]->graph == NULL; /* what that raises */
-    hcqi_core.check_mark += !follow;
+    hcqi_core.check_mark++;
     for (uint32_t i = 0; i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         uint64_t value = sub->signals[i].value;
@@ -14150,7 +14041,7 @@ static HCQI_COLD hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, u
     if (size > SIZE_MAX / 2) { return NULL; } /* 32 bits */
     p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
     if (p == NULL) { return NULL; }
-    memset(p, 0, (size_t)size);        /* its pages are there before commands are timed */
+    memset(p, 0, (size_t)head);        /* megabytes more are touched as they are filled */
     p->size = (size_t)size;
     p->capacity = events;
     p->slots = slots;
