@@ -750,11 +750,11 @@ typedef struct hcq_program_desc {
     hcq_cpu_fn cpu;                    /* kernel for the CPU */
     uint32_t args[HCQ_MAX_ARGS];       /* HCQ_ARG_*, in order, HCQ_ARG_NONE ends */
     void *user;                        /* hcq_block.user, for the CPU's kernel */
-    const char *library;               /* or: a shared library to open, and ... */
-    const char *symbol;                /* ... the CPU kernel's name in it */
+    const char *library, *symbol;      /* or: a shared library, the kernel's name in it */
     hcq_code spirv;                    /* for Vulkan; see hcq_vulkan.h */
     hcq_code ptx;                      /* for CUDA, PTX, cubin or fatbin; see hcq_cuda.h */
     uint32_t shared_bytes;             /* CUDA: dynamic shared memory of one block [0] */
+    hcq_dims block;                    /* that the kernel was made for [any] */
     uint32_t flags;                    /* HCQ_PROGRAM_* */
 } hcq_program_desc;
 
@@ -933,10 +933,10 @@ HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
 /* Records a barrier: ends overlap, makes writes of host and peers visible. */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
-/* Records a kernel: `grid` blocks of `block` threads; {0,0,0} is {1,1,1} in a
-   block, another 0 in it is refused. `args` is copied now: the struct of the
-   program's arguments, `args_size` its sizeof (another one is refused); NULL
-   and 0 for no arguments. Every buffer address in it must lie in a living
+/* Records a kernel: `grid` blocks of `block` threads; {0,0,0} is the program's
+   block or {1,1,1}, another 0 in it is refused. `args` is copied now: the struct
+   of the program's arguments, `args_size` its sizeof (no other); NULL and 0 for
+   no arguments. Every buffer address in it must lie in a living
    buffer, or be 0 where a variable will bring one (not in a graph). In a graph
    it runs on the program's device, a copy, fill or write on dst's, and
    placeholders are buffer arguments: in a struct or a 64-bit value they are
@@ -3197,10 +3197,10 @@ static void hcqi_copy_label(char *to, const char *from) {
     to[n] = 0;
 }
 
-/* Of a block {0,0,0} is the default {1,1,1}; another 0 stays, to be refused. */
-static hcq_dims hcqi_block_dims(hcq_dims given) {
-    int none = (given.x | given.y | given.z) == 0;
-    return none ? hcq_dim(1, 1, 1) : given;
+/* Of a block {0,0,0} is the kernel's own or {1,1,1}; another 0 stays, to be refused. */
+static hcq_dims hcqi_block_dims(const hcq_program_desc *desc, hcq_dims given) {
+    if ((given.x | given.y | given.z) == 0) { given = desc->block; }
+    return (given.x | given.y | given.z) == 0 ? hcq_dim(1, 1, 1) : given;
 }
 
 /* What the user said when it failed a signal; shared by what failed by it. */
@@ -5867,6 +5867,8 @@ static int hcqi_block_fits(hcq_queue *q, hcq_program *program, hcq_dims block) {
     hcq_device *dev = program->dev;
     hcqi_code *c = &program->codes[dev->slot];
     uint32_t size[3] = { block.x, block.y, block.z };
+    const hcq_dims *own = &program->desc.block;
+    if (own->x != 0 && memcmp(own, &block, sizeof block) != 0) { return 0; }
     if (block.x == 0 || block.y == 0 || block.z == 0) { return 0; }
     if (c->dev != dev || dev->backend->exec_check == NULL) { return 1; }
     if (memcmp(c->fits, size, sizeof size) == 0) { return 1; }
@@ -6038,7 +6040,7 @@ static int32_t hcqi_record_exec(hcq_queue *q, hcq_program *program, const void *
     HCQI_CHECK(q, index, args_size == size, HCQ_ERROR_INVALID,
                "args_size: %llu, '%s' takes %u bytes", (unsigned long long)args_size,
                program->info.label, size);
-    block = hcqi_block_dims(block);
+    block = hcqi_block_dims(&program->desc, block);
     HCQI_CHECK(q, index, hcqi_block_fits(q, program, block), HCQ_ERROR_INVALID,
                "block: %ux%ux%u does not fit '%s'", block.x, block.y, block.z,
                program->info.label);
@@ -6722,7 +6724,7 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index, const
     HCQI_CHECK(queue, p->index, grid == NULL || p->u.exec.grid_at == 0, HCQ_ERROR_INVALID,
                "grid: is read from a buffer");
     if (block != NULL) {
-        hcq_dims b = hcqi_block_dims(*block);
+        hcq_dims b = hcqi_block_dims(&program->desc, *block);
         HCQI_CHECK(queue, p->index, hcqi_block_fits(queue, program, b), HCQ_ERROR_INVALID,
                    "block: %ux%ux%u does not fit '%s'", b.x, b.y, b.z, program->info.label);
         memcpy(p->u.exec.block, &b, sizeof b);

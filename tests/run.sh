@@ -80,6 +80,10 @@ conformance-cpu        quick    cpu         program gcc conformance cpu
 conformance-mock       quick    cpu         program gcc conformance mock
 conformance-trace      quick    cpu         program gcc conformance trace
 matrix-quick           quick    cpu         matrix_quick
+kernels                quick    cpu         program gcc kernels cpu
+kernels-clang          default  cpu         program clang kernels cpu
+vulkan-kernels         default  vulkan      vulkan gcc kernels vulkan,vkmock
+cuda-kernels           default  cuda-mock   cuda gcc kernels cumock
 misuse                 quick    cpu         program gcc misuse cpu
 alloc                  quick    cpu         on_one program gcc alloc cpu
 faults                 default  cpu         on_one program gcc faults cpu
@@ -134,7 +138,7 @@ vulkan-mock-all        full     vulkan      vulkan gcc conformance vkmock,vkmock
 gpu-script             full     cuda-mock   gpu_script
 no-cuda                default  cuda-mock   no_cuda
 cuda-header            default  cuda        cuda_header
-kernels                default  cuda        script tests/support/code.sh kernels --check
+kernel-texts           default  cuda        script tests/support/code.sh kernels --check
 variants               full     cpu         program gcc conformance cpu-one-engine,cpu-no-copy,cpu-nospin,cpu-no-native-wait
 narrow-counters        default  cpu         program gcc conformance cpu-narrow
 mock-variants          full     cpu         program gcc conformance mock-map,mock-no-copy,trace-mock --quick
@@ -341,6 +345,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         need python3
         once "$bin/misuse_cases.h" misuse_cases || return 1
     fi
+    [ "$program" != kernels ] || once "$bin/kernels" written_once || return 1
     [ -z "$with_vulkan" ] || once "$bin/shaders.h" spirv_modules shaders \
         tests/support/shaders/*.comp || return 1
     # The library as its users build it; the suites, which are as long, without -O.
@@ -375,6 +380,10 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
 misuse_cases() { # made of the prototypes: a new function without its lines ends here
     python3 tests/core/misuse.py hcq.h hcq_vulkan.h hcq_cuda.h tests/core/misuse.txt \
         >"$bin/misuse_cases.h"
+}
+
+written_once() { # the tests' kernels for GPUs, where there is what makes them
+    sh hcq_kernel.sh -o "$bin" tests/kernels/*.k || [ $? = 77 ]
 }
 
 sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?

@@ -89,7 +89,7 @@ cat > "$dir/context.h" <<'END'
 #ifndef SHARED
 #define SHARED extern
 #endif
-typedef struct axpy_args { uint64_t y, x; int32_t a; uint32_t n; } axpy_args;
+#include "hello.k"
 SHARED hcq_device *dev;
 SHARED hcq_queue *q, *c;
 SHARED hcq_program *axpy;
@@ -125,13 +125,10 @@ SHARED CUevent your_event;
 #endif
 END
 
-# hello.c's kernel, for the device; then the fragment.
-sed -n '/kernels\/hello.h/p; /^static void axpy/,/^}/p' "$root/examples/hello.c" |
-    sed 's/axpy(/kernel(/' >"$dir/kernel.h"
 cat > "$dir/context.c" <<'END'
 #define SHARED
 #include "context.h"
-#include "kernel.h"
+#include "hello.k.h"
 static int logged;
 
 #ifdef ON_CUDA
@@ -155,10 +152,8 @@ static void log_line(void *user, hcq_result result, const char *text) {
 }
 
 static int make_all(void) {
-    hcq_program_desc program = HCQ_CPU_PROGRAM("axpy", kernel, HCQ_ARG_INOUT, HCQ_ARG_IN,
-                                               HCQ_ARG_I32, HCQ_ARG_U32);
+    hcq_program_desc program = HCQ_PROGRAM(axpy);
     hcq_device_desc desc;
-    program.ptx.data = ptx_axpy;
     memset(&desc, 0, sizeof desc);
     desc.log_fn = log_line;
     if (hcq_open(DEVICE, &desc, &dev) != HCQ_OK || !make_engine() ||

@@ -148,7 +148,7 @@ for example in $(basename -s "$suffix" "$root/examples/$kind"/*"$suffix" | sed '
 do
     example_header "$example" > "$dir/made/$example.h"
 done
-if [ "${2:-}" = --check ] && ! grep -qF "with $made. */" "$root/examples/$kind/hello.h"; then
+if [ "${2:-}" = --check ] && ! grep -qF "with $made. */" "$root/examples/$kind/photo.h"; then
     echo "all compile; what is there was made by another compiler than $made"
     exit 77
 fi

@@ -1,0 +1,211 @@
+#!/bin/sh
+# Compiles kernels for GPUs: writes FILE.k.h, SPIR-V and PTX as C, for FILE.k.
+#
+#   sh hcq_kernel.sh [OPTION]... FILE.k ...
+#
+#   --check      writes nothing: compiles for the CPU, Vulkan and CUDA, and fails where
+#                FILE.k.h was made of another source
+#   --spirv      for Vulkan only; --ptx: for CUDA only
+#   -o FOLDER    writes there, not beside FILE.k
+#   -I FOLDER    where #include looks, too; -D NAME=VALUE
+#
+# It needs glslangValidator or glslc for Vulkan, clang 11 or nvcc for CUDA (clang needs
+# nothing of CUDA's), and uses spirv-opt, spirv-val and ptxas where they are. The same
+# tools write the same bytes. hcq_kernel.h tells what a kernel may be.
+set -eu
+LC_ALL=C
+export LC_ALL
+home=$(cd "$(dirname "$0")" && pwd)
+check='' spirv=1 ptx=1 flags='' out=''
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+
+fail() {
+    echo "hcq_kernel.sh: $*" >&2
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+first_of() { # TOOL...: the first that is here
+    for tool in "$@"; do
+        ! have "$tool" || { echo "$tool"; return; }
+    done
+}
+
+version() { # TOOL: its name and version in a few words
+    case $1 in
+    glslangValidator) "$1" --version | sed -n 's/^Glslang Version: */glslang /p' ;;
+    nvcc) nvcc --version | sed -n 's/^Cuda.*, V/nvcc /p' ;;
+    spirv-opt) spirv-opt --version 2>&1 | awk 'NR == 1 { print $1, $2 }' ;;
+    *) "$1" --version | sed -n '1s/^.* version \([^ ]*\).*/clang \1/p' ;;
+    esac
+}
+
+# ---- SPIR-V ------------------------------------------------------------------
+
+shader() { # FILE KERNEL: the shader that has the kernel as its main
+    cat <<END
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_shader_atomic_int64 : require
+#define HCQI_K_GLSL
+#include "$(basename "$1")"
+layout(push_constant) uniform hcqi_k_push { $2_args hcqi_k_args; uvec3 hcqi_k_base; };
+void main() { $2_main(hcqi_k_args, hcqi_k_base); }
+END
+}
+
+# No product and sum become one: each is decorated with NoContraction. Words in decimal
+# come in, bytes in octal go out.
+decorate='
+    function put(word, i) {
+        for (i = 0; i < 4; i++) { printf "\\%03o", word % 256; word = int(word / 256) }
+    }
+    { for (i = 1; i <= NF; i++) { w[n++] = $i } }
+    END {
+        for (at = 5; at < n; at += int(w[at] / 65536)) {
+            op = w[at] % 65536
+            if (op >= 19 && op < 60 && !types) { types = at }
+            if (op ~ /^(127|129|131|133|136|140|141)$/) { id[count++] = w[at + 2] }
+        }
+        for (at = 0; at < n; at++) {
+            for (i = 0; at == types && i < count; i++) { put(196679); put(id[i]); put(42) }
+            put(at == 2 ? 0 : w[at])
+        }
+    }'
+
+array='
+    { for (i = 1; i <= NF; i++) {
+        word = ++count == 3 ? "0" : $i
+        sub(/^0+/, "", word)
+        word = "0x" (word == "" ? "0" : word) ","
+        if (length(line) + length(word) > 99) { print line; line = "" }
+        line = line word
+    } }
+    END { sub(/,$/, "", line); print line }'
+
+spirv_of() { # FILE KERNEL: into $dir/code
+    shader "$1" "$2" >"$dir/kernel.comp"
+    case $glsl in
+    glslc)
+        # shellcheck disable=SC2086
+        glslc -fshader-stage=comp --target-env=vulkan1.2 -I "$(dirname "$1")" $flags \
+            "$dir/kernel.comp" -o "$dir/full" || fail "$1: '$2' is not GLSL"
+        ;;
+    *)
+        # shellcheck disable=SC2086
+        glslangValidator --quiet --target-env vulkan1.2 "-I$(dirname "$1")" $flags \
+            "$dir/kernel.comp" -o "$dir/full" >&2 || fail "$1: '$2' is not GLSL"
+        ;;
+    esac
+    # The text is octal escapes alone.
+    # shellcheck disable=SC2059
+    printf "$(od -An -v -tu4 "$dir/full" | awk "$decorate")" >"$dir/code"
+    if have spirv-opt; then
+        spirv-opt --target-env=vulkan1.2 -O --loop-unroll -O --strip-debug "$dir/code" \
+            -o "$dir/small" || fail "$1: '$2' stops spirv-opt"
+        mv "$dir/small" "$dir/code"
+    fi
+    ! have spirv-val || spirv-val --target-env vulkan1.2 "$dir/code" || fail "$1: '$2' is not valid"
+}
+
+# ---- PTX ---------------------------------------------------------------------
+
+ptx_of() { # FILE: into $dir/text
+    case $cuda in
+    nvcc)
+        # shellcheck disable=SC2086
+        nvcc -ptx -x cu --fmad=false -DHCQI_K_CUDA -I "$(dirname "$1")" $flags "$1" \
+            -o "$dir/ptx" || fail "$1 is not CUDA C++"
+        ;;
+    *)
+        # shellcheck disable=SC2086
+        "$cuda" -x cuda --cuda-device-only -nocudainc -nocudalib -Wno-unknown-cuda-version \
+            --cuda-gpu-arch=sm_60 -O3 -ffp-contract=off -DHCQI_K_CUDA -I "$(dirname "$1")" $flags \
+            -S "$1" -o "$dir/ptx" || fail "$1 is not CUDA C++"
+        ;;
+    esac
+    awk '{ sub(/\/\/.*/, ""); gsub(/[ \t]+/, " "); sub(/^ /, ""); sub(/ $/, "") }
+        /^$/ || /^\.(loc|file) / { next }
+        { gsub(/"/, "\\\""); print }' "$dir/ptx" >"$dir/text"
+    ! have ptxas || ptxas -arch="$(ptxas --help | grep -o "'sm_[0-9]*'" | tr -d "'" | sort -t_ -k2n | head -n 1)" \
+        -o "$dir/cubin" "$dir/ptx" || fail "$1: ptxas refuses what became of it"
+}
+
+# ---- files -------------------------------------------------------------------
+
+sources() { # FILE: it and what it includes of its user's
+    echo "$1"
+    sed -n 's/^#include "\([^"]*\)".*/\1/p' "$1" | while read -r name; do
+        case $name in *hcq_kernel.h) ;; *) sources "$(dirname "$1")/$name" ;; esac
+    done
+}
+
+sum() { sources "$1" | while read -r file; do cat "$file"; done | cksum; }
+
+header() { # FILE
+    name=$(basename "$1" .k | tr -c 'A-Za-z0-9_\n' _)
+    kernels=$(sed -n 's/^HCQ_\(BLOCK_\)\{0,1\}KERNEL(\([A-Za-z0-9_]*\),.*/\2/p' "$1")
+    [ -n "$kernels" ] || fail "$1 has no line that begins with HCQ_KERNEL"
+    echo "/* $(basename "$1").h - the kernels of $(basename "$1") for GPUs, to be included behind it."
+    echo "   Made by hcq_kernel.sh with $made,"
+    echo "   of a source with the sum $(sum "$1"). */"
+    echo "#pragma once"
+    echo "#ifdef __GNUC__"
+    echo "#pragma GCC diagnostic ignored \"-Woverlength-strings\""
+    echo "#endif"
+    for kernel in $kernels; do
+        [ -n "$spirv" ] || break
+        spirv_of "$1" "$kernel"
+        printf '\nHCQ_KERNEL_SPIRV(%s) = {\n' "$kernel"
+        od -An -v -tx4 "$dir/code" | awk "$array"
+        echo "};"
+    done
+    if [ -n "$ptx" ]; then
+        ptx_of "$1"
+        printf '\nHCQ_KERNEL_PTX(%s) =\n' "$name"
+        sed -e 's/.*/    "&\\n"/' -e '$s/$/;/' "$dir/text"
+    fi
+    echo
+    for kernel in $kernels; do
+        echo "#define HCQI_K_GPU_$kernel ~, &${kernel}_gpu"
+        code="NULL, 0" text=NULL
+        [ -z "$spirv" ] || code="${kernel}_spirv, sizeof ${kernel}_spirv"
+        [ -z "$ptx" ] || text=${name}_ptx
+        echo "HCQ_KERNEL_GPU($kernel, $code, $text);"
+    done
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --check) check=1 ;;
+    --spirv) ptx='' ;;
+    --ptx) spirv='' ;;
+    -o) out=$2 && shift ;;
+    -I | -D) flags="$flags $1$2" && shift ;;
+    -I* | -D*) flags="$flags $1" ;;
+    -*) fail "unknown option $1" ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -gt 0 ] || fail "usage: hcq_kernel.sh [--check] [--spirv | --ptx] FILE.k ..."
+flags="$flags -I$home"
+glsl=$(first_of glslangValidator glslc) cuda=$(first_of clang nvcc)
+missing="${spirv:+${glsl:-glslangValidator or glslc}} ${ptx:+${cuda:-clang or nvcc}}"
+case $missing in *" or "*) echo "hcq_kernel.sh: missing:$missing" >&2; exit 77 ;; esac
+made=''
+for tool in ${spirv:+"$glsl" $(first_of spirv-opt)} ${ptx:+"$cuda"}; do
+    made="$made${made:+, }$(version "$tool")"
+done
+for file in "$@"; do
+    header "$file" >"$dir/header"
+    mv "$dir/header" "${out:-$(dirname "$file")}/$(basename "$file").h"
+done
