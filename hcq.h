@@ -10733,6 +10733,11 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
     return hcqi_leave_with(HCQ_OK);
 }
 
+static int hcqi_block_lacks(const hcq_program_desc *desc) {
+    hcq_dims b = desc->block;
+    return (b.x | b.y | b.z) != 0 && (b.x == 0 || b.y == 0 || b.z == 0);
+}
+
 HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                        hcq_program **program) {
     if (program != NULL) { *program = NULL; }
@@ -10741,6 +10746,7 @@ HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_des
     hcq_result r = hcqi_device_check(device, desc == NULL             ? "desc: is NULL"
                                              : program == NULL        ? "program: is NULL"
                                              : (desc->flags & ~known) ? "flags: unknown ones"
+                                             : hcqi_block_lacks(desc) ? "block: a part is 0"
                                                                       : NULL);
     if (r != HCQ_OK) { return hcqi_leave_with(r); }
     hcqi_apart_begin(device);
