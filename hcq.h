@@ -218,10 +218,10 @@
    an error. HCQ_ERROR_INVALID is for a parameter that is wrong, _CLOSED for
    what is gone, _OUT_OF_MEMORY may come of whatever makes or records something,
    _WOULD_BLOCK in a callback of what says Blocks: the comments below name what
-   else there is. What could not be made is NULL, a zero handle, buffer or
-   point. Misuse is refused with a log line that names the parameter and leaves
-   the object as it was. The device keeps its first run-time error
-   (hcq_device_error). Calls without a timeout use the device's (30 s).
+   else there is. What could not be made is NULL or zero. Misuse is refused with
+   a log line that names the parameter and leaves the object as it was. The
+   device keeps its first run-time error (hcq_device_error). Calls without a
+   timeout use the device's (30 s), then log why.
 
    ============================================================================
    GLOSSARY                                                       >>glossary
@@ -559,7 +559,7 @@ enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
     HCQ_ZEROED = 4,                    /* every byte 0 before any later work sees it */
-    HCQ_HOST_WRITES = 8                /* the same, but the host only writes: may read slowly */
+    HCQ_HOST_WRITES = 8                /* HCQ_HOST_VISIBLE to write only: reads may be slow */
 };
 
 /* Allocates device memory, at least 64-byte aligned; contents are undefined
@@ -926,9 +926,9 @@ HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
    raise: a recording with a fixed value is submitted once, whatever the timing
    (hcq_queue_update_signal gives it the next). Never a timeline. */
 HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
-/* Records the device's time into a signal, for hcq_signal_timestamp, after all
-   earlier commands; in a graph what comes later need not wait for it. As first
-   and as last command of a graph they tell how long it took. */
+/* Records the device's time into a signal, beside its value, after all earlier
+   commands; in a graph what comes later need not wait for it. As first and as
+   last command of a graph they tell how long it took. */
 HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
 /* Records a barrier: ends overlap, makes writes of host and peers visible. */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
@@ -1072,10 +1072,9 @@ HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t afte
 
 /* Writes the schedule as text, or in DOT: a list per device of commands, SYNC
    and WAIT, each cell with its place in HCQ_STEP's order (in brackets: its
-   index). `flags`: HCQ_COPY_LISTS or 0. Coarser than what a launch does: a SYNC
-   is for all of its list so far, a copy always waits for one of its source's
-   device. 0: refused (a kernel over several devices, a copy with a second
-   output). */
+   index). Coarser than what a launch does: a SYNC is for all of its list so
+   far, a copy always waits for one of its source's device. 0: refused (a kernel
+   over several devices, a copy with a second output). */
 HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 
@@ -1123,8 +1122,7 @@ HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *eve
                                       uint32_t capacity, uint32_t *count, uint64_t *lost);
 
 /* Writes what was recorded on `count` devices, on one time axis, as text (0: an
-   error) or into a file. Clocks are read again.
-   Errors: HCQ_ERROR_NATIVE (the file). */
+   error) or into a file (HCQ_ERROR_NATIVE). Blocks: as hcq_device_clock. */
 HCQ_API size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
                                  hcq_profile_format format, char *text, size_t size);
 HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
@@ -1158,7 +1156,7 @@ HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info 
                                         uint32_t capacity, uint32_t *count);
 
 /* Makes a driver by name ("#12": the one with that id) or by id: opens its
-   library and looks around. Its devices hold a reference.
+   library and looks around, which may take long. Its devices hold a reference.
    Errors: HCQ_ERROR_NO_DEVICE (unknown, or not on this machine), _NATIVE. */
 HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name, hcq_driver **driver);
 HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id, hcq_driver **driver);
@@ -1350,8 +1348,8 @@ typedef struct hcq_backend {
     /* Memory, 64-byte aligned; `flags`: HCQ_HOST_VISIBLE, maybe with
        _HOST_WRITES (never where all memory is the host's), or HCQ_ZEROED where
        memory.host will be NULL. The rest is optional. map: where this device
-       sees another one's memory, maybe again; `memory` NULL: can all be mapped?
-       unmap: the memory is about to go, once if map was ever asked for it. */
+       sees another one's memory, or an error, maybe again; `memory` NULL: can
+       all be mapped? unmap: it is about to go, once if map was asked. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
@@ -1442,7 +1440,8 @@ HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_
                                   int64_t native_code);
 /* The device is lost: nothing more is given, everything pending ends with
    `result`, and versions, memory and programs may be freed, once this call into
-   hcq ends (UNLOCKED: at once). The first call counts. Any lock state. */
+   hcq ends (UNLOCKED: at once). The first call counts. `native` stays. Any lock
+   state. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 /* The result of a reached wait: HCQ_OK, or the failure of the batch that raised
@@ -1464,7 +1463,7 @@ HCQI_INLINE hcq_result hcq_backend_leave(hcq_result result) {
     hcq_backend_lock(0); return result;
 }
 /* With the lock. Where a point will be reached; `lane` NULL: it is. NOT_READY:
-   not handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. */
+   not handed over, HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. */
 HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found);
 /* With the lock. HCQ_OK, or why `buffer` is not a living one of its device. */
 HCQ_API hcq_result hcq_backend_buffer(const hcq_buffer *buffer);
