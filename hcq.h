@@ -1525,9 +1525,8 @@ HCQ_API void hcq_sys_library_close(void *library);
 #define HCQI_IMPLEMENTED
 
 /* ---- atomics ------------------------------------------------- >>atomics - */
-/* Loads are sequentially consistent, stores release, the rest sequentially
-   consistent. "Store, then look at the other side" (Dekker) is written as swap
-   then load: no fences, which ThreadSanitizer does not know. */
+/* Stores release, the rest is sequentially consistent. "Store, then look at the other side"
+   (Dekker) is swap, then load: no fences, which ThreadSanitizer does not know. */
 
 #if defined(__GNUC__) || defined(__clang__)
 
@@ -1563,8 +1562,7 @@ static HCQI_UNUSED void hcqi_atomic_pause(void) {
 #else /* MSVC */
 #include <intrin.h>
 
-/* Aligned words are read and written in one piece; x64 keeps the order of loads,
-   and of stores, where the compiler does. */
+/* Aligned words are read and written in one piece; x64 keeps the order of loads, and of stores. */
 #ifdef _M_ARM64
 #define HCQI_ATOMIC_FENCE() __dmb(_ARM64_BARRIER_ISH)
 #define HCQI_ATOMIC_YIELD() __yield()
@@ -1685,9 +1683,8 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 
 /* ========================================================================== */
 /* ---- the core's own types --------------------------------------- >>core - */
-/* One lock guards everything below; it is held for short, bounded work and
-   never while user code or a native wait runs. Words that engines read
-   without it are marked "atomic". */
+/* One lock guards everything below, for short, bounded work, never while user code or a native
+   wait runs. Words that engines read without it are marked "atomic". */
 
 typedef struct hcqi_signal hcqi_signal;
 typedef struct hcqi_waiter hcqi_waiter;
@@ -1717,8 +1714,7 @@ typedef enum hcqi_home {
     HCQI_HOME_FOLLOW                   /* hcq_job.followers of the awaited job */
 } hcqi_home;
 
-/* A job's wait, a notification's, or a host thread's. Heap links make the signal's
-   pairing heap, ordered by value. */
+/* A job's wait, a notification's, or a host thread's, in the signal's pairing heap by value. */
 struct hcqi_waiter {
     hcqi_waiter *child, *next, *prev;
     hcqi_signal *signal;
@@ -1810,8 +1806,7 @@ typedef enum hcqi_line_kind {
 
 typedef struct hcqi_line { hcq_job *head, *tail; } hcqi_line;
 
-/* Failed numbers or epochs as ranges, exact: what is in none of them and above
-   `forgotten` succeeded. */
+/* Failed numbers or epochs, exact: what is in no range and above `forgotten` succeeded. */
 typedef struct hcqi_failures {
     struct hcqi_failure *ranges;       /* by number, from `first` on */
     uint32_t capacity, first, count;
@@ -1836,8 +1831,7 @@ struct hcqi_lane {
     uint64_t grace;                    /* grace period that must end before a swap */
     uint64_t grace_target;             /* epoch awaited by the running period */
     uint64_t posted;                   /* imported: of the batch being submitted */
-    uint64_t foreign[HCQI_MAX_DEVICES]; /* last epoch that waits for the device or uses
-                                          its memory, by slot */
+    uint64_t foreign[HCQI_MAX_DEVICES]; /* last epoch that needs the device, by slot */
     uint32_t active;                   /* counter */
     uint32_t shadow_used;
     uint32_t host_users[2];            /* host threads waiting on a counter */
@@ -1856,8 +1850,7 @@ typedef enum hcqi_job_state {
     HCQI_JOB_HANDED                    /* wholly, or failed */
 } hcqi_job_state;
 
-/* A submission on its lane. One of several queues is a job with a number of its own for
-   each, and one more that follows them: its end. */
+/* A submission on its lane. Of several queues each is a job with a number, and so is its end. */
 struct hcq_job {
     hcqi_lane *lane;
     uint64_t number;                   /* on the device's timeline */
@@ -1878,21 +1871,18 @@ struct hcq_job {
     uint8_t stuck;                     /* handed over in part, waits for others */
     uint8_t allocs;                    /* of hcq_alloc_after */
     hcqi_launch *launch;               /* of a graph */
-    uint64_t *values;                  /* its own list: `version` only says what it waits
-                                          for and raises; NULL: they are in the version */
+    uint64_t *values;                  /* its own list, not the version's, or NULL */
     uint64_t due;                      /* of a host command: the epoch that it follows */
     uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
     hcqi_waiter *at;                   /* first of those for the next segment, or later */
-    hcqi_waiter wait;                  /* the first: all are there from the beginning, those
-                                          of the submission, then those of its segments */
+    hcqi_waiter wait;                  /* the first: the submission's, then its segments' */
 };
 
 /* A run of packets that a backend gets as one batch: waits, work from `first` on, signals. */
 typedef struct hcqi_segment {
     uint32_t first, works, signals;
     int host;                          /* one HOST packet, run by the service thread */
-    uint64_t epoch;                    /* handed over last; for the profile, whose versions are
-                                          of one run */
+    uint64_t epoch;                    /* handed over last; for the profile */
 } hcqi_segment;
 
 /* What a version waits for or raises. */
@@ -1903,12 +1893,10 @@ typedef struct hcqi_sync_at { uint32_t packet, segment; } hcqi_sync_at;
    in the order of hcq_queue.keys. */
 typedef struct hcqi_patch {
     uint32_t command, next;            /* next: of the same command, + 1 */
-    uint32_t at;                       /* first byte of the packet, or of the argument block
-                                          behind HCQI_IN_BLOCK */
+    uint32_t at;                       /* first byte of it; of the block: HCQI_IN_BLOCK */
     uint16_t value;                    /* where in the list */
     uint8_t number, size;              /* size: bytes */
-    uint64_t extra;                    /* of a grid: its maximum; of a buffer: added to its
-                                          address */
+    uint64_t extra;                    /* a grid's maximum; added to a buffer's address */
 } hcqi_patch;
 
 #define HCQI_IN_BLOCK ((uint32_t)sizeof(hcq_packet))
@@ -1925,16 +1913,14 @@ struct hcqi_version {
     uint64_t named_frees;              /* hcqi_core.named_frees when all it names lived */
     uint32_t uses, held;               /* pending submissions; not wholly handed over */
     uint32_t stuck;                    /* of those: hcq_job.stuck */
-    uint32_t shapes;                   /* held ones with values of their own: as it is, it
-                                          says what they wait for and raise */
+    uint32_t shapes;                   /* held ones with values of their own */
     int is_aside;                      /* in hcq_queue.aside */
     uint64_t foreign;                  /* devices whose memory it names, by slot */
     hcq_packet *packets;
     uint32_t count, capacity;
     hcqi_segment *segments;
     uint32_t segment_count, segment_capacity;
-    hcqi_sync_at *syncs;               /* in the order of the packets, which a job's waiters
-                                          and producers have, too */
+    hcqi_sync_at *syncs;               /* in the order of packets, waiters, producers */
     uint32_t sync_count, sync_capacity;
     uint32_t stamp_count;              /* timestamps */
     uint32_t wait_count;               /* with those for copies that others do */
@@ -1943,8 +1929,7 @@ struct hcqi_version {
     uint64_t slot_offset;
     uint64_t mark_offset;              /* timestamps of the profile */
     uint32_t marks;
-    hcqi_patch *patches;               /* what was variable when it was recorded; a graph's
-                                          are the slice's */
+    hcqi_patch *patches;               /* what was variable when recorded; graph: a slice's */
     uint32_t patch_count, patch_capacity;
     uint64_t *values;                  /* the list that is in the packets, if `has_values` */
     uint32_t value_count, value_capacity; /* without the word of the devices */
@@ -1954,8 +1939,7 @@ struct hcqi_version {
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
     int single;                        /* these, or grids that are read, are of one run */
-    int plain;                         /* of a queue that takes no values, and neither waits
-                                          nor raises */
+    int plain;                         /* takes no values, neither waits nor raises */
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run. Zero at first: */
@@ -1965,8 +1949,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run. Ze
     uint32_t stated, orders;           /* last hcq_queue.stated, hcqi_graph.orders of it + 1 */
     hcq_device *from;                  /* of a copy that no device can do alone: src's */
     uint32_t patches;                  /* last hcq_queue.patches of it + 1 */
-    hcq_device *dev;                   /* set at first: where it runs; graph: NULL = see its
-                                          accesses */
+    hcq_device *dev;                   /* where it runs; graph: NULL = see its accesses */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     uint64_t reach[2];                 /* copy: bytes of the buffers given as dst and src */
@@ -1977,8 +1960,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run. Ze
 
 #define HCQI_NONE UINT32_MAX
 #define HCQI_RELATIVE 0x80             /* packet flag: the signal is the launch's own */
-#define HCQI_SECOND 0x20               /* packet flag: the second half of its command, or its
-                                          wait */
+#define HCQI_SECOND 0x20               /* packet flag: of the second half, or its wait */
 #define HCQI_FAR 0x10                  /* packet flag: a copy that others do, see >>carrying */
 #define HCQI_SILENT 0x08               /* packet flag: the core's own, not in profiles */
 #define HCQI_TAG 0xfa                  /* top byte of a placeholder's address */
@@ -2015,16 +1997,14 @@ typedef struct hcqi_input {
 /* Of numbers of values, all below `end`. */
 typedef struct hcqi_set { uint64_t words[HCQ_MAX_VALUES / 64]; uint32_t end; } hcqi_set;
 
-/* Memory for what is made anew as a whole: its hooks take from pieces, which stay for
-   the next time, so that what is made again and again allocates nothing. */
+/* Memory for what is made anew as a whole, from pieces, which stay for the next time. */
 typedef struct hcqi_arena {
     hcq_memory_hooks hooks;
     const hcq_memory_hooks *from;      /* where pieces come from */
     struct hcqi_piece *pieces;
 } hcqi_arena;
 
-/* A submission of a device: the last before a block was freed that it may use, or that
-   runs a launch's slice. */
+/* The last submission of a device before a block was freed, or that runs a launch's slice. */
 typedef struct hcqi_stamp {
     hcq_device *dev;
     uint64_t serial;                   /* there may be another one in its place */
@@ -2083,9 +2063,8 @@ typedef struct hcqi_plan {
     uint32_t patch_count;
     hcqi_slice slices[HCQI_MAX_SLICES];
     uint32_t slice_count;
-    hcqi_set *cross;                   /* [later * slice_count + earlier]: consecutive launches
-                                          conflict there where these inputs are the same memory
-                                          as before; `end` is HCQI_NONE: always */
+    hcqi_set *cross;                   /* [later * slice_count + earlier]: conflicts where these
+                                          inputs are as before; `end` HCQI_NONE: always */
     struct {
         hcq_device *dev;
         uint64_t serial;
@@ -2095,8 +2074,7 @@ typedef struct hcqi_plan {
     hcqi_set inputs, written;
 } hcqi_plan;
 
-/* What the core needs of the rooms of graphs. Only hcq_graph_create names them, so that
-   they are not in a program that makes none. */
+/* Only hcq_graph_create names these rooms: a program that makes no graphs is without them. */
 typedef struct hcqi_graph_calls {
     hcq_result (*run)(struct hcqi_submit *s); /* hcqi_submit_run for a graph */
     hcq_result (*bind)(hcq_queue *q, hcq_device *dev);
@@ -2124,8 +2102,7 @@ struct hcqi_graph {
     struct hcqi_making *making;        /* made by the first launch */
 };
 
-/* One submission of a graph. Its signals are its own, so that launches in
-   flight do not meet, and are used again afterwards. */
+/* One submission of a graph. Its signals are its own: launches in flight do not meet. */
 struct hcqi_launch {
     hcqi_launch *earlier, *later;      /* submitted before and after it, in flight, too */
     hcq_queue *queue;
@@ -2274,8 +2251,7 @@ struct hcq_device {
     struct hcqi_blob *blobs[HCQI_BLOBS]; /* of programs */
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
-    hcqi_allocation *freed_head[2], *freed_tail[2]; /* freed blocks, the oldest first: never used
-                                          again, cached */
+    hcqi_allocation *freed_head[2], *freed_tail[2]; /* never used again; cached; oldest first */
     hcqi_allocation *shelves[HCQI_SHELVES]; /* rings of those that are cached */
     uint64_t allocated_bytes, freed_bytes;
     struct hcqi_stage *stages;         /* a ring of .staging_count */
@@ -2381,9 +2357,8 @@ static void hcqi_cuda_fork_child(void);
 #define HCQI_DEF
 #endif
 
-/* In a child of fork, which has one thread and of its parent's no more than a copy
-   of the memory, in the middle of any change: all that is there is closed by letting
-   go of it. Registries stay, serials go on, nothing native is called. */
+/* A child has a copy of the memory in the middle of any change: all that is there is closed by
+   letting go of it. Registries stay, serials go on, nothing native is called. */
 static void hcqi_fork_child(void) {
     size_t kept = offsetof(struct hcqi_core, lock);
     memset((uint8_t *)&hcqi_core + kept, 0, sizeof hcqi_core - kept);
@@ -2563,8 +2538,7 @@ static int hcqi_sys_pin(const uintptr_t *mask) {
 
 static void hcqi_sys_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0L, 0L, 0L); }
 
-/* A descriptor for the user's loop and our own end of it: the user may close
-   his at any time, and ours is never one that he reused. */
+/* The user may close his end at any time; ours is never a descriptor that he reused. */
 static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -2723,8 +2697,7 @@ static void *hcqi_sys_thread_main(void *user) {
     return NULL;
 }
 
-/* The program's signal handlers run on its own threads; only what a thread
-   does to itself (faults) and what profilers send reaches ours. */
+/* Signals are for the program's threads; only faults and what profilers send reaches ours. */
 HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
     static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF };
     pthread_t id;
@@ -2766,8 +2739,7 @@ static void hcqi_sys_fork_watch(void) { pthread_atfork(NULL, NULL, hcqi_fork_chi
 
 #ifdef HCQI_SYS_BUCKETS
 
-/* Sleepers by address in a fixed table: a wake never touches the word, so the
-   word may vanish before it. */
+/* Sleepers by address: a wake never touches the word, which may vanish before it. */
 static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
     uintptr_t a = (uintptr_t)word;
     hcqi_sys_begin();
@@ -2864,19 +2836,16 @@ static int hcqi_enter_anew(void) {
     return 0;
 }
 
-/* What the thread is in the middle of. */
 static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
 static HCQI_THREAD_LOCAL int hcqi_calling;       /* an engine, a service thread, in a callback */
 static HCQI_THREAD_LOCAL int hcqi_giving;        /* gives batches to the hardware */
-static HCQI_THREAD_LOCAL int hcqi_logging; /* runs a logger: 1, or 2 with a line that a
-                                              logger's own call wrote */
+static HCQI_THREAD_LOCAL int hcqi_logging; /* a logger: 1; 2: with a line of its own */
 static HCQI_THREAD_LOCAL uint32_t hcqi_lines; /* of this thread's calls so far */
 
 static void hcqi_log_default(void *user, hcq_result result, const char *text) {
     if (result != HCQ_OK) { hcq_log_stderr(user, result, text); }
 }
 
-/* Who gets the lines, or NULL. */
 static hcq_log_fn hcqi_logger(hcq_log_fn given) {
     if (given == NULL && HCQ_VALIDATE) { return hcqi_log_default; }
     return given == hcq_log_none ? NULL : given;
@@ -2932,8 +2901,7 @@ static HCQI_PRINTF(3, 0) void hcqi_log_va(hcq_device *dev, hcq_result result, co
     }
 }
 
-/* With the lock held. Returns `result`, so that a refusal is one line. `dev` NULL:
-   the call names no open device. */
+/* With the lock held. Returns `result`. `dev` NULL: the call names no open device. */
 static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse(hcq_device *dev, hcq_result result,
                                                 const char *format, ...) {
     va_list args;
@@ -2965,8 +2933,7 @@ static HCQI_COLD void hcqi_lost_tell(void) {
     }
 }
 
-/* This thread's lines, the oldest first. Without the lock, and not from within a logger,
-   which must not be called again before it returned. */
+/* This thread's lines, the oldest first. Without the lock, and not from within a logger. */
 static HCQI_COLD void hcqi_emit_messages(void) {
     uint64_t me = hcqi_sys_thread_id();
     hcqi_message m;
@@ -3017,8 +2984,7 @@ static void hcqi_mfree(void *user, void *ptr, size_t size) {
 #endif
 }
 
-/* Long arrays begin with a cache line: packets that lie in two of them each make a
-   replay slower. */
+/* Long arrays begin with a cache line: packets in two of them each make a replay slower. */
 static void *hcqi_new(const hcq_memory_hooks *hooks, size_t size) {
     void *ptr = hooks->alloc_fn(hooks->user, size, size < 1024 ? 16 : 64);
     if (ptr != NULL) { memset(ptr, 0, size); }
@@ -3035,8 +3001,7 @@ static HCQI_CALLED void hcqi_copy_bytes(void *to, const void *from, uint64_t siz
     memcpy(to, from, (size_t)size);
 }
 
-/* Makes room for `need` items, doubling; contents stay, the rest is zero.
-   `field` is the address of the pointer to the array, of whatever type. */
+/* Contents stay, the rest is zero. `field`: the address of the pointer to an array of any type. */
 static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capacity,
                      uint64_t need, size_t item) {
     if (need <= *capacity) { return 1; }
@@ -3064,8 +3029,7 @@ static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capac
 #define HCQI_PUSH(hooks, ptr, count, cap)                                          \
     (HCQI_GROW((hooks), ptr, cap, (uint64_t)(count) + 1) ? &(ptr)[(count)++] : NULL)
 
-/* Objects of one size in aligned chunks; chunks above `keep` go back when they
-   are empty. */
+/* Objects of one size in aligned chunks; above `keep` those go back when they are empty. */
 typedef struct hcqi_chunk {
     struct hcqi_chunk *next, *prev;    /* in hcqi_pool.open or .full */
     void *free_list;
@@ -3388,8 +3352,7 @@ static HCQI_COLD hcqi_waiter *hcqi_heap_chain(hcqi_waiter *list, uint64_t base, 
     return list;
 }
 
-/* One heap of all below `w`: those that have no children are sorted if they are many,
-   others merged in pairs. */
+/* Of all below `w`: those without children are sorted if they are many, others merged in pairs. */
 static hcqi_waiter *hcqi_heap_below(const hcqi_waiter *w) {
     hcqi_waiter *leaves = NULL, *others = NULL;
     uint32_t count = 0;
@@ -3458,8 +3421,7 @@ static HCQI_COLD hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
 #define HCQI_LANES(lane)                                                           \
     for (hcqi_lane *lane = hcqi_lane_next(NULL); lane != NULL; lane = hcqi_lane_next(lane))
 
-/* While anybody needs completions to be noticed without asking, every lane of
-   every device reports them: rare, and one switch is easy to get right. */
+/* While anybody needs them every lane reports completions: rare, and one switch is easy. */
 static void hcqi_watch(int delta) {
     hcqi_core.watchers += (uint32_t)delta;
     if (delta > 0) { hcqi_core.recheck = 1; }
@@ -3707,7 +3669,6 @@ static void hcqi_ready_push(hcq_job *job) {
     if (job->line == HCQI_LINE_NONE) { hcqi_job_ready(job); }
 }
 
-/* Makes the job, notification or thread look again at what it waits for. */
 static void hcqi_waiter_wake(hcqi_waiter *w) {
     hcqi_waiter_unlink(w);
     if (w->job != NULL) {
@@ -3781,9 +3742,8 @@ static hcq_result hcqi_producer_result(const hcqi_producer *p) {
     return failed != 0 && p->epoch >= failed ? hcqi_job_failure(p->job) : HCQ_OK;
 }
 
-/* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be
-   met before a raise that came first. What has been raised by now counts as reached, and is
-   not late: of what is below `above` some, on other lanes. */
+/* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be met
+   before a raise that came first: what has been raised by now counts as reached. */
 static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
     hcqi_producer *p = s->pending_head;
     uint64_t end = above == NULL ? UINT64_MAX : above->value;
@@ -3880,7 +3840,6 @@ static void hcqi_producer_detach(hcqi_producer *p) {
     if (p->next != NULL) { p->next->prev = p->prev; } else { s->pending_tail = p->prev; }
 }
 
-/* Is something under way that changes the signal? */
 static int hcqi_signal_moves(const hcqi_signal *s) {
     return s->pending_head != NULL || s->stamps != 0;
 }
@@ -3913,7 +3872,6 @@ static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t add
     return address - a->memory.address < a->memory.size ? a : NULL;
 }
 
-/* The bytes of `a` from an address in it to its end. */
 static hcq_buffer hcqi_buffer_of(const hcqi_allocation *a, uint64_t address) {
     hcq_buffer b;
     uint64_t offset = address - a->memory.address;
@@ -3950,7 +3908,6 @@ static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
     return hcqi_device_open(buffer->device) ? "was freed" : "its device was closed";
 }
 
-/* Is it one, or none? */
 static int hcqi_allocation_lives(const hcqi_allocation *a) {
     return a == NULL || a->state == HCQI_LIVE;
 }
@@ -4036,9 +3993,8 @@ static void hcqi_allocation_unname(hcqi_allocation *a) {
     if (a->names == 0 && a->state == HCQI_TOMB) { hcqi_allocation_delete(a); }
 }
 
-/* The allocation an argument's address lies in: this device's, or another's
-   that this one can see. Recordings keep the owner's addresses; versions are
-   made with those that their device sees. */
+/* This device's, or another's that this one can see. Recordings keep the owner's addresses;
+   versions are made with those that their device sees. */
 static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq_result *why) {
     hcqi_allocation *a = hcqi_allocation_find(dev, address);
     if (a != NULL) { return a; }
@@ -4109,7 +4065,6 @@ static void hcqi_freed_take(hcqi_allocation *a) {
     next->same_prev = a->same_prev;
 }
 
-/* From now on nobody can name the block. */
 static void hcqi_allocation_retire(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
     uint32_t at = hcqi_table_at(dev, a->memory.address) - 1;
@@ -4193,9 +4148,8 @@ static uint64_t hcqi_grace_request(void) {
     return number;
 }
 
-/* Once all of the shadow's epochs are complete, its old values need one grace
-   period before the counter can start anew. Begun early, so that the swap
-   seldom has to wait. */
+/* Its old values need one grace period before the counter can start anew. Begun early, so that the
+   swap seldom has to wait. */
 static void hcqi_lane_retire_shadow(hcqi_lane *lane) {
     if (lane->shadow_used && lane->grace == 0 && lane->done >= lane->base_epoch[lane->active]) {
         lane->grace = hcqi_grace_request();
@@ -4242,8 +4196,7 @@ static int hcqi_lane_reserve(hcqi_lane *lane) {
 
 typedef enum hcqi_state { HCQI_REACHED, HCQI_FAILED, HCQI_HANDED, HCQI_UNMET } hcqi_state;
 
-/* Native points that a wait or a batch needs. Points that only order are
-   merged by lane; the others stay apart, as each may turn out to have failed. */
+/* Points that only order are merged by lane; the others stay apart, as each may have failed. */
 typedef struct hcqi_points {
     hcqi_lane *lane[HCQI_BATCH_WAITS];
     uint64_t epoch[HCQI_BATCH_WAITS];
@@ -4436,8 +4389,7 @@ typedef struct hcqi_resolve {
     hcq_job *job;
     hcqi_points points;
     int need_reach;                    /* a host command: native waits do not help */
-    int settle;                        /* one wait failed: others that order, see
-                                          hcqi_waiter.settles, are to be over, too */
+    int settle;                        /* one failed: others that order are to be over */
     int blocked;
     hcq_result failure;
     hcqi_reason *reason;               /* of the wait that `failure` is of */
@@ -4478,13 +4430,11 @@ static uint32_t hcqi_job_segments(const hcq_job *job) {
     return job->version == NULL ? 1 : job->version->segment_count;
 }
 
-/* The end of an overlapping launch is held until its waits are reached: it must not be in
-   the way of others on its lane. */
+/* An overlapping launch's end is held until its waits are reached, not to be in others' way. */
 static int hcqi_job_concludes(const hcq_job *job) {
     return job->version == NULL && job->launch != NULL && !job->launch->full;
 }
 
-/* Looks at all waits of the job's next segment. */
 static void hcqi_job_resolve(hcqi_resolve *r) {
     hcq_job *job = r->job;
     const hcqi_segment *seg = hcqi_job_segment(job);
@@ -4531,8 +4481,7 @@ static void hcqi_job_unlist(hcq_job *job) {
     lane->dev->held--;
 }
 
-/* The running list is ordered by epoch; only a job that failed half-way has an
-   epoch older than the tail's. */
+/* Ordered by epoch; only a job that failed half-way has an epoch older than the tail's. */
 static void hcqi_job_run(hcq_job *job) {
     hcqi_lane *lane = job->lane;
     hcq_job *after = lane->run_tail;
@@ -4651,8 +4600,7 @@ static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, uint64_t epoch, const uin
     return backend->stamp_ns(lane->dev->self, &lane->base, stored);
 }
 
-/* What the producer promised has happened on the device, or its job failed
-   there before it got so far. */
+/* It has happened on the device, or the job failed there before it got so far. */
 static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcq_result result = hcqi_producer_result(p);
     hcqi_producer_detach(p);
@@ -4824,8 +4772,7 @@ static void hcqi_job_finish(hcq_job *job) {
     }
 }
 
-/* Nothing more of the job will be handed over. `reason`: of the wait by which it fails; the
-   end of a submission has that of its queues, which said so. */
+/* `reason`: of the wait by which it fails; the end of a submission has that of its queues. */
 static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
     hcq_device *dev = job->lane->dev;
     if (reason != NULL && !job->wait.settles) {
@@ -4851,8 +4798,7 @@ static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native
     hcqi_job_fail(job, result, NULL);
 }
 
-/* What the segment raises, and with the last one the submission, now belongs to the job's
-   epoch. */
+/* What the segment raises, with the last one the submission, now belongs to the job's epoch. */
 static void hcqi_job_attach(hcq_job *job) {
     while (job->producers != NULL && job->producers->segment <= job->segment) {
         hcqi_producer *p = job->producers;
@@ -4958,8 +4904,7 @@ static HCQI_HOT int hcqi_job_advance_past(hcq_job *job) {
     return 0;
 }
 
-/* The end of an overlapping launch: what it waits for is over, so it needs no
-   place in its lane, where later launches may be before it. */
+/* What the end of an overlapping launch waits for is over: it needs no place in its lane. */
 static HCQI_COLD void hcqi_job_conclude(hcq_job *job) {
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
@@ -4996,8 +4941,7 @@ static hcq_result hcqi_job_look(hcqi_resolve *r) {
     return HCQ_NOT_READY;
 }
 
-/* Hands over the next segment, for which the lane's counter has room; 1 = did, and there is
-   more to look at. */
+/* The lane's counter has room; 1 = there is more to look at. */
 static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
     hcq_job *job = r->job;
     hcq_device *dev = job->lane->dev;
@@ -5010,8 +4954,7 @@ static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
     return hcqi_job_advance_past(job);
 }
 
-/* Looks at the job, and hands over its next segment if that may go; 1 = did, and there is
-   more to look at. */
+/* Hands over the next segment if that may go; 1 = did, and there is more to look at. */
 static int hcqi_job_step(hcq_job *job) {
     hcqi_resolve r;
     hcq_result result = hcqi_job_failure(job); /* cancelled */
@@ -5117,8 +5060,7 @@ static void hcqi_drain(void) {
 /* For which the calling thread's outermost call builds a version, letting go of the lock. */
 static HCQI_THREAD_LOCAL const hcq_job *hcqi_builder;
 
-/* The first job that waits for a version to be built looks again, as one that may build it.
-   0 = there is none. */
+/* The first that waits for a version looks again, as one that may build it. 0 = there is none. */
 static int hcqi_unbuilt_next(void) {
     hcq_job *job = hcqi_builder != NULL ? NULL : hcqi_line_take(&hcqi_core.unbuilt);
     if (job == NULL) { return 0; }
@@ -5232,9 +5174,8 @@ static void hcqi_posts_give(hcq_device *dev) {
     }
 }
 
-/* What was submitted goes to the hardware. One thread at a time gives: others wait for it,
-   and find their own work gone, unless they are in the middle of giving themselves, on
-   whatever device; then the one who does it here looks once more. */
+/* One thread at a time gives: others wait for it, and find their own work gone, unless they are in
+   the middle of giving themselves, on whatever device; then the one here looks once more. */
 static void hcqi_device_ring(hcq_device *dev) {
     if (dev->backend->give == NULL) {
         if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
@@ -5281,8 +5222,7 @@ static HCQI_COLD void hcqi_service_ring(hcq_device *dev) {
 
 /* ---- what is done once the lock is free ---- */
 
-/* What is to be done once the lock is free. Devices stay until it is, see
-   hcqi_device_quiet. */
+/* To be done once the lock is free. Devices stay until it is, see hcqi_device_quiet. */
 typedef struct hcqi_bells {
     uint64_t dirty, kicks;             /* devices, by slot */
     uint32_t *asleep[16];              /* words of host threads */
@@ -5318,9 +5258,8 @@ static void hcqi_bells_ring(const hcqi_bells *bells) {
     for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
 }
 
-/* In the middle of a long cascade: what was handed over begins to run, others
-   get the lock for a moment, and what is complete is collected while it is
-   still in the caches. */
+/* In a long cascade: what was handed over begins to run, others get the lock for a moment, and
+   what is complete is collected while it is still in the caches. */
 static void hcqi_leave_briefly(void) {
     hcqi_bells bells;
     hcqi_bells_take(&bells);
@@ -5335,8 +5274,7 @@ static void hcqi_breathe(uint32_t i) {
     if (i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
 }
 
-/* Ends every locked section: hands over what became ready, lets go of the
-   lock, and only then rings doorbells, wakes, logs and notifies. */
+/* Ends every locked section: doorbells, wakes, lines and notifications come after the lock. */
 static void hcqi_leave(void) {
     hcqi_bells bells;
     int rings = 0;
@@ -5379,8 +5317,7 @@ static hcq_result hcqi_leave_with(hcq_result result) {
     return result;
 }
 
-/* Around what may take long and concerns one device, which stays open: others get the
-   lock meanwhile. */
+/* What may take long and concerns one device, which stays open: others get the lock meanwhile. */
 static void hcqi_apart_begin(hcq_device *dev) {
     dev->pins++;
     hcqi_leave();
@@ -5444,7 +5381,6 @@ static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const cha
 
 HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1; }
 
-/* Must the calling thread not block? */
 static int hcqi_in_callback(void) {
     return (hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
 }
@@ -5599,8 +5535,7 @@ static hcq_result hcqi_record_oom(hcq_queue *q) {
                              "queue: out of memory while recording");
 }
 
-/* Makes room for `need` items. Others look at the array with the lock, but need not
-   wait until it is copied. */
+/* Others look at the array with the lock, but need not wait until it is copied. */
 static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint64_t need,
                             size_t item) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
@@ -5686,7 +5621,6 @@ static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_
     return HCQ_OK;
 }
 
-/* What a packet in a recording keeps alive. */
 static void hcqi_packet_ref(const hcq_packet *p) {
     if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
         HCQI_CAST(hcqi_signal *, p->u.sync.signal)->refs++;
@@ -5825,10 +5759,9 @@ static const hcqi_input *hcqi_placeholder_find(const hcq_queue *q, uint64_t addr
 static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
                                       "argument may be";
 
-/* Checks the value of an argument of command `index`, which is an exec of `program`, and
-   finds the allocation that it lies in: NULL for a placeholder of the graph, and in a new
-   command for 0, which variables replace. Nobody would replace a placeholder among the bytes
-   of what is no buffer. Anything but HCQ_OK: was refused. */
+/* Finds the allocation that an argument of command `index` lies in: NULL for a placeholder of the
+   graph, and in a new command for 0, which variables replace. Nobody would replace a placeholder
+   among the bytes of what is no buffer. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program *program,
                                  uint32_t arg, const uint8_t *value, hcqi_allocation **a) {
     hcq_result why = HCQ_OK;
@@ -5860,8 +5793,7 @@ static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program
                              program->info.label, bad);
 }
 
-/* Does the kernel take blocks of this size on the program's device? Lets go of the lock
-   to ask; who records `q` keeps it and the program. */
+/* Lets go of the lock to ask; who records `q` keeps it and the program. */
 static int hcqi_block_fits(hcq_queue *q, hcq_program *program, hcq_dims block) {
     hcq_device *dev = program->dev;
     hcqi_code *c = &program->codes[dev->slot];
@@ -5889,8 +5821,7 @@ static uint32_t hcqi_program_buffers(const hcq_program *program, uint32_t end) {
     return count;
 }
 
-/* The argument of exec `index` that begins at this byte of its block. Anything but HCQ_OK:
-   none does, the parameter `name` was refused. */
+/* The argument that begins at this byte. Anything but HCQ_OK: none does, `name` was refused. */
 static HCQI_COLD hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char *name,
                                         uint32_t offset, uint32_t *arg) {
     const hcq_program_info *info = &q->packets[index].u.exec.program->info;
@@ -5910,7 +5841,6 @@ static HCQI_COLD hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char
                              offset, beside);
 }
 
-/* A buffer that a command names. */
 typedef struct hcqi_operand {
     hcqi_allocation *a;                /* NULL: a placeholder, or brought by submissions */
     hcq_device *dev;                   /* owner; NULL: brought */
@@ -5918,8 +5848,7 @@ typedef struct hcqi_operand {
     uint64_t reach;                    /* bytes of the buffer that was given */
 } hcqi_operand;
 
-/* Finds the parameter `name` of command `index` for `size` bytes: `buffer`, or NULL, what
-   was recorded before. Anything but HCQ_OK: was refused. */
+/* `name` is the parameter, `buffer` NULL: what was recorded. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *name,
                                     const hcq_buffer *buffer, uint64_t size, hcqi_operand *op) {
     hcq_result why = HCQ_ERROR_INVALID;
@@ -5969,8 +5898,7 @@ static hcq_result hcqi_operand_see(hcq_device *dev, const hcqi_operand *op) {
     return all ? HCQ_OK : HCQ_ERROR_FOREIGN;
 }
 
-/* The device that copies: the one that should, or one whose end it is, if it sees both.
-   HCQ_ERROR_FOREIGN: none does. */
+/* The one that should, or one whose end it is, if it sees both; HCQ_ERROR_FOREIGN: none does. */
 static hcq_result hcqi_copy_place(hcq_device *first, const hcqi_operand *to,
                                   const hcqi_operand *from, hcq_device **dev) {
     hcq_device *tries[] = { first, to->dev, from->dev };
@@ -6068,8 +5996,7 @@ static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
     return a < b ? b - a < size : a - b < size;
 }
 
-/* Makes command `index` a copy between these ends, NULL: those it has. Anything but
-   HCQ_OK: was refused. */
+/* NULL: the end that it has. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *dst,
                                 const hcq_buffer *src, uint64_t size, hcqi_operand *to,
                                 hcqi_operand *from) {
@@ -6109,11 +6036,9 @@ static int32_t hcqi_record_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src
     return hcqi_record_end(queue);
 }
 
-/* Is it the size of a number? */
 static int hcqi_is_word(uint64_t size) { return size - 1 < 8 && (size & (size - 1)) == 0; }
 
-/* Makes the new command a fill or write of `size` bytes at `dst`; anything but HCQ_OK: was
-   refused. */
+/* Of `size` bytes at `dst`; anything but HCQ_OK: was refused. */
 static hcq_result hcqi_store_set(hcq_queue *q, const hcq_buffer *dst, uint64_t size) {
     hcqi_operand d;
     hcq_packet *p = &q->packets[q->count];
@@ -6251,8 +6176,7 @@ static int hcqi_name_brought(const hcq_queue *q, uint32_t i, uint32_t k) {
     return hcqi_patch_find(q, i, hcqi_name_at(q, i, k)) != NULL;
 }
 
-/* Finds the buffer that a submission for `dev` brings as `number`. Anything but HCQ_OK: was
-   refused. */
+/* Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
                                   uint32_t number, hcqi_operand *op) {
     hcq_result why = HCQ_ERROR_INVALID;
@@ -6291,8 +6215,7 @@ static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_devi
                                              "see it", q->keys[place] / 2u, dev->label);
 }
 
-/* Does what is brought as an end of a copy meet the other end? If that is brought, too, the
-   later of the two says so. */
+/* If both ends are brought the later of the two says so. */
 static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
                            const hcq_submission *sub, const hcqi_operand *op) {
     uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
@@ -6339,8 +6262,7 @@ static const char *hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
     return fits ? NULL : "is a size of 0, beyond the recorded one or no multiple of value_size";
 }
 
-/* The list of what the submission brings for a queue's commands, if that is within what
-   was promised when they were recorded. */
+/* If that is within what was promised when the commands were recorded. */
 static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
                                    uint64_t *values) {
     for (uint32_t k = 0; k <= q->value_count; k++) { values[k] = 0; }
@@ -6422,9 +6344,8 @@ static uint64_t hcqi_empty_shift(uint64_t address, uint32_t by) {
     return empty ? address + ((uint64_t)by << HCQI_TAG_SHIFT) : address;
 }
 
-/* Records command `i` of another queue as it is: what it names may be gone, for an update
-   or a variable to replace it. From a graph to a graph, its links and empties move behind
-   those that are there. */
+/* As it is: what it names may be gone, for an update or a variable to replace it. A graph's links
+   and empties move behind those that are there. */
 static HCQI_COLD int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i) {
     const hcqi_meta *old = &other->metas[i];
     const hcqi_graph *g = other->graph == NULL ? NULL : q->graph;
@@ -6494,8 +6415,7 @@ static HCQI_COLD void hcqi_append_graph(hcq_queue *q, const hcqi_graph *from, ui
     }
 }
 
-/* Takes the lock and adds what a queue has beside its commands, which are appended; 0 = out
-   of memory. */
+/* Takes the lock; the commands are appended. 0 = out of memory. */
 static HCQI_COLD int hcqi_append_rest(hcq_queue *q, const hcq_queue *other, uint32_t first) {
     const hcqi_graph *from = other->graph;
     hcqi_graph *g = from == NULL ? NULL : q->graph;
@@ -6748,8 +6668,7 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
     return hcqi_update_end(queue, p, 1);
 }
 
-/* What was stated of an argument's bytes is stated of the new ones; 0 = there
-   are not so many. */
+/* Of as many new bytes; 0 = there are not so many. */
 static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old,
                                         uint64_t address, hcqi_allocation *a) {
     if (q->metas[index].stated == 0) { return 1; }
@@ -7125,9 +7044,8 @@ static uint32_t hcqi_version_write(hcqi_version *v, uint32_t packet, uint32_t at
     return packet;
 }
 
-/* Host memory through which a copy goes between devices that do not see each other's: at
-   the target's device [0], at the source's [1]; only at one of them if the other one sees it,
-   else the host copies from hcqi_allocation.twin. */
+/* Host memory that a copy goes through: at the target's device [0], at the source's [1]; only at
+   one of them if the other one sees it, else the host copies from hcqi_allocation.twin. */
 typedef struct hcqi_bridge {
     hcqi_allocation *a[2];
     uint64_t serials[2];               /* of the two devices */
@@ -7217,9 +7135,8 @@ static hcq_result hcqi_version_fill(hcqi_version *v, hcq_packet *p, const hcqi_m
     return HCQ_OK;
 }
 
-/* Makes packet `at` of the version what the recording says now of a call: of a graph's
-   plan, or a command. What was updated before, or a submission brings parts of, may change
-   again. */
+/* Packet `at` becomes what the recording says of a call of a graph's plan, or a command. What was
+   updated before, or a submission brings parts of, may change again. */
 static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t call) {
     const hcq_queue *q = v->queue;
     const hcqi_call *c = hcqi_version_call(v, call);
@@ -7263,7 +7180,6 @@ static const hcqi_slice *hcqi_version_slice(const hcqi_version *v) {
     return v->queue->graph == NULL ? NULL : &v->queue->graph->plan.slices[v->slice];
 }
 
-/* Room for at most so many packets, marks included, and what they store. */
 static HCQI_COLD hcq_result hcqi_version_storage(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     const hcq_memory_hooks *hooks = &q->dev->hooks;
@@ -7402,8 +7318,7 @@ static uint64_t hcqi_queue_state(const hcq_queue *q) {
     return q->generation + q->updates + (q->graph == NULL ? 0 : q->graph->plan.serial);
 }
 
-/* Copies the commands, or those of its slice of the graph. Others get the lock now and
-   then: HCQ_NOT_READY, the queue was changed meanwhile. */
+/* Others get the lock now and then: HCQ_NOT_READY, the queue was changed meanwhile. */
 static hcq_result hcqi_version_copy(hcqi_version *v, uint64_t state) {
     const hcq_queue *q = v->queue;
     const hcqi_slice *slice = hcqi_version_slice(v);
@@ -7423,8 +7338,7 @@ static hcq_result hcqi_version_copy(hcqi_version *v, uint64_t state) {
     return HCQ_OK;
 }
 
-/* Without the lock, if that may be. The profile's timestamps want the commands of a graph
-   one after the other. */
+/* Without the lock, if that may be. Timestamps want a graph's commands one after the other. */
 static HCQI_COLD hcq_result hcqi_version_encode(hcqi_version *v) {
     const hcq_backend *backend = v->dev->backend;
     size_t bytes = 0;
@@ -7444,8 +7358,7 @@ static HCQI_COLD hcq_result hcqi_version_encode(hcqi_version *v) {
     return r;
 }
 
-/* Writes a value into packet `at`, which is of the patch's command; gives the packet that
-   has it. */
+/* Into packet `at`, of the patch's command; gives the packet that has it. */
 static uint32_t hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patch *patch,
                                    uint64_t value) {
     if (patch->size == 8) { value += patch->extra; }
@@ -7532,10 +7445,9 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
     return r;
 }
 
-/* Encodes the whole recording, or its slice of the graph, anew, with these values; NULL: they
-   come later. Lets go of the lock: as a
-   version in use, of an unknown state, it is nobody else's meanwhile, and it stays.
-   HCQ_NOT_READY: the queue was changed, which only who does not record it can see. */
+/* With these values; NULL: they come later. Lets go of the lock: as a version in use, of an
+   unknown state, it is nobody else's meanwhile, and it stays. HCQ_NOT_READY: the queue was
+   changed, which only who does not record it can see. */
 static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     hcq_queue *q = v->queue;
     uint64_t generation = q->generation, updates = q->updates, state = hcqi_queue_state(q);
@@ -7567,7 +7479,6 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     return r;
 }
 
-/* Has it the commands and timestamps that it should have? */
 static int hcqi_version_is_built(const hcqi_version *v) {
     return v->generation == v->queue->generation && v->profiled == hcqi_profile_on(v->dev);
 }
@@ -7656,9 +7567,8 @@ static uint32_t hcqi_version_counts(const hcqi_version *v) {
     return hcqi_version_idle(v) || v->generation == v->queue->generation || v->generation == 0;
 }
 
-/* The version that needs the least work: current, else idle, else running. One with
-   timestamps or grids that are read is not shared: they are of one run. `shape`: of its
-   state of the recording; NULL: as that is now. */
+/* Current, else idle, else running; not shared: timestamps and grids that are read are of one run.
+   `shape`: of its state of the recording; NULL: as that is now. */
 static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
                                 const hcqi_version *shape, const uint64_t *values,
                                 hcqi_choice *c) {
@@ -7701,9 +7611,8 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
 
 /* ---- a version for what was held ---- */
 
-/* A version for values that were kept: chosen, or made if their shape is `now`. HCQ_NOT_READY:
-   one that is in use will do. What was recorded then may be recorded no more: only versions
-   of that state know it. */
+/* For values that were kept: chosen, or made if their shape is `now`; else only versions of that
+   state know what was recorded. HCQ_NOT_READY: one that is in use will do. */
 static HCQI_COLD hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int now,
                                               hcqi_choice *c) {
     hcq_queue *q = shape->queue;
@@ -7730,9 +7639,8 @@ static HCQI_COLD void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     }
 }
 
-/* What was held may go: its values go into a version. If that is to be built, in the
-   outermost call, which may let go of the lock, and it looks again: it may have failed, or
-   the queue was changed. 0 = it waits for one, or failed. */
+/* A held job's values go into a version. If that is to be built, in the outermost call, which may
+   let go of the lock, and it looks again. 0 = it waits for one, or failed. */
 static HCQI_COLD int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
     hcqi_choice c;
@@ -7950,9 +7858,8 @@ static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64
     return least;
 }
 
-/* The unfinished submission that `s` at `value` waits for: the one that raises it
-   least, but enough, or the first that a timeline's prefix lacks; NULL: it is the
-   host's turn. *runs: what is needed of it was handed over. */
+/* The one that raises `s` least, but enough, or the first that a timeline's prefix lacks; NULL: it
+   is the host's turn. *runs: what is needed of it was handed over. */
 static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
     uint64_t least = UINT64_MAX, number = value;
     hcq_job *best = NULL;
@@ -8040,8 +7947,7 @@ typedef enum hcqi_course {
     HCQI_CYCLE                         /* the path leads into it */
 } hcqi_course;
 
-/* Who waits for whom, depth first: will the job get on? The host's turn is the end of
-   the walk, unless it is `for_cycles`: there may be one, too. */
+/* Depth first: will the job get on? The host's turn ends the walk, unless it is `for_cycles`. */
 static hcqi_course hcqi_job_walk(hcqi_path *path, hcq_job *job, int for_cycles) {
     hcqi_course course = HCQI_MOVES;
     uint64_t walk = ++hcqi_core.walks;
@@ -8074,9 +7980,8 @@ static int hcqi_job_advances(hcq_job *job) {
     return hcqi_job_walk(&path, job, 0) == HCQI_MOVES;
 }
 
-/* Is some version of the graph held only by what the library itself waits for,
-   a counter swap, a host command, other parts of launches, so that it will
-   become free? Not if that takes too long to find out. */
+/* Will a version become free, being held only by what the library itself waits for, a counter
+   swap, say, or a host command? Not if that takes too long to find out. */
 static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
     hcqi_core.looks = HCQI_LOOKS / 16;
     hcq_job *job = hcqi_held_from(dev, 0);
@@ -8296,9 +8201,8 @@ HCQI_COLD_END
 /* ========================================================================== */
 /* ---- submit --------------------------------------------------- >>submit - */
 
-/* The native wait itself; lets go of the lock and does not take it again. The
-   pin keeps the device; where counters are never swapped nobody else needs to
-   know who waits on one. */
+/* Lets go of the lock for good. The pin keeps the device; where counters are never swapped nobody
+   else needs to know who waits on one. */
 static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
     hcq_device *dev = lane->dev;
     hcq_lane_point p = hcqi_lane_point(lane, epoch);
@@ -8408,9 +8312,8 @@ static HCQI_COLD hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev,
     return HCQ_OK;
 }
 
-/* With no version to use: waits where enough run that one will be free. Unbound
-   queues rather wait than copy more when enough of them run; no queue waits for
-   what is held. */
+/* Waits where enough versions run that one will be free. Unbound queues rather wait than copy
+   more; no queue waits for what is held. */
 static HCQI_COLD hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q, uint32_t slice,
                                               const uint64_t *values, hcqi_choice *c) {
     hcq_device *dev = s->dev;
@@ -8440,9 +8343,8 @@ static int hcqi_eager_applies(const hcqi_submit *s) {
     return (s->sub->flags & HCQ_UNORDERED) == 0 && hcqi_eager_pends(s->dev);
 }
 
-/* Room on the lane, and a version of the queue, or slice of the graph, that is current: found
-   or made. One that varies and may be held only looks like it until it is released, and
-   keeps its values. May let go of the lock. */
+/* Room on the lane and a current version, found or made. One that varies and may be held only
+   looks like it until it is released, and keeps its values. May let go of the lock. */
 static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t slice,
                                       hcqi_lane *lane, const uint64_t *values) {
     hcq_device *dev = s->dev;
@@ -8489,9 +8391,8 @@ static HCQI_COLD hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_devic
     return HCQ_OK;
 }
 
-/* Whether a submission for `dev` may raise `s` to `value`: above what it is now and what
-   those before say that are checked with it, and to nothing that another one raises it to.
-   In command `index` of `queue`; that NULL: in the submission's own list. */
+/* To `value`: above what `s` is and what those say that were checked before it, and nothing that
+   another submission raises it to. In command `index` of `queue`, NULL: in the own list. */
 static HCQI_COLD hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t index,
                                              hcqi_signal *s, uint64_t value) {
     char what[80];
@@ -8511,7 +8412,6 @@ static HCQI_COLD hcq_result hcqi_raise_check(hcq_device *dev, const char *queue,
                        other->job->lane->dev->label);
 }
 
-/* Signals must live, and rise. */
 static hcq_result hcqi_version_check_signals(const hcqi_version *v) {
     hcqi_core.check_mark++;
     for (uint32_t i = 0; i < v->sync_count; i++) {
@@ -8729,7 +8629,6 @@ static hcqi_producer **hcqi_job_make_syncs(const hcqi_submit *s, hcq_job *job, h
     return link;
 }
 
-/* One that waits for nothing and raises nothing, so far. */
 static HCQI_HOT hcq_job *hcqi_job_new(hcqi_lane *lane, hcqi_version *v, uint64_t number) {
     hcq_device *dev = lane->dev;
     hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&dev->jobs));
@@ -8826,8 +8725,7 @@ static HCQI_COLD hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submiss
     return HCQ_OK;
 }
 
-/* Hands over what is ready, in the middle of a call on `dev`; others get the lock
-   now and then. */
+/* In the middle of a call on `dev`; others get the lock now and then. */
 static void hcqi_drain_fairly(hcq_device *dev) {
     if (hcqi_drain_some(HCQI_SETTLE)) { return; }
     dev->pins++;
@@ -8841,8 +8739,7 @@ static hcq_result hcqi_submit_refused(const hcq_device *dev, uint64_t first, uin
     return ours ? hcqi_failures_find(&dev->failures, last) : HCQ_OK;
 }
 
-/* A job of a plain version, which has a use for it, goes at once where nothing is held and
-   there is room: its number; 0: it may not. */
+/* A plain version's job goes at once where nothing is held and there is room: its number, or 0. */
 static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
     hcq_device *dev = lane->dev;
     uint64_t number = dev->next_number;
@@ -8861,9 +8758,8 @@ static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
     return number;
 }
 
-/* The usual submission, of a queue with nothing else, whose version is current and may go:
-   what there is to check was checked when that was made. Its number; 0: it is not so, or
-   there is something to say. */
+/* A queue with nothing else, whose version is current and may go: what there is to check was
+   checked when that was made. Its number; 0: it is not so, or there is something to say. */
 static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
     hcqi_version *v = q == NULL ? NULL : q->versions;
     if (v == NULL || !v->plain || v->dev != dev || !hcqi_version_is_now(v)) { return 0; }
@@ -8931,7 +8827,6 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->sub = sub;
 }
 
-/* A submission of a queue, NULL: of none. */
 static hcq_submission hcqi_submission_of(hcq_queue *const *q, const hcq_point *waits,
                                          uint32_t wait_count, uint32_t flags) {
     hcq_submission sub;
@@ -9097,7 +8992,6 @@ HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uin
     return hcqi_queue_changed(queue);
 }
 
-/* Makes all the versions that a bound queue, or slice of a graph, may use. */
 static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice) {
     uint32_t count = 0;
     hcq_result r = HCQ_OK;
@@ -9328,8 +9222,7 @@ static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t coun
     return failure != HCQ_OK;
 }
 
-/* Sleeps, with the lock released, until one of the points changes, or, where they are
-   many, anything. */
+/* With the lock released, until one of the points changes, or, where they are many, anything. */
 static HCQI_COLD void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
     hcqi_sleeper sleeper;
     int many = count > HCQI_SLEEPER_POINTS;
@@ -9735,8 +9628,7 @@ static hcq_result hcqi_freed_reuse(hcqi_allocation **block) {
     return HCQ_OK;
 }
 
-/* A new block, of the host's memory at `ptr` unless that is NULL, if need be in place of all
-   that is cached. */
+/* `ptr`: the host's memory, or NULL. If need be in place of all that is cached. */
 static hcq_result hcqi_allocation_make(hcq_device *dev, void *ptr, uint64_t size, uint32_t flags,
                                        int apart, hcqi_allocation **out) {
     uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_HOST_WRITES | HCQ_ZEROED);
@@ -9870,8 +9762,7 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
 }
 
 /* ---- ordered ---- */
-/* Both are submissions without commands: held back, numbered, waited for and
-   explained like any other. */
+/* Submissions without commands, held back, numbered and explained like any other. */
 
 static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                      hcqi_allocation *frees, hcq_point *point) {
@@ -10016,7 +9907,6 @@ static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
     return number > dev->handed_prefix && first != NULL && !hcqi_job_advances(first);
 }
 
-/* The device stays open until it is unpinned. */
 static hcq_result hcqi_pin(hcq_device *dev) {
     hcq_result r = hcqi_device_enter(dev);
     if (r == HCQ_OK) { hcqi_apart_begin(dev); }
@@ -10506,7 +10396,6 @@ static hcq_result hcqi_bridge_begin(hcqi_bridge *b, int k, hcq_device *dev, hcq_
     return r;
 }
 
-/* Memory for `size` bytes, unless there is already. */
 static hcq_result hcqi_bridge_make(hcqi_bridge *b, hcq_device *to, hcq_device *from,
                                    uint64_t size) {
     hcq_device *devices[] = { to, from };
@@ -10562,7 +10451,6 @@ static hcqi_operand hcqi_carry_operand(void *allocation, uint64_t address) {
     return op;
 }
 
-/* Has the lane that a copy goes to room for one more? */
 static int hcqi_carry_fits(const hcq_device *dev) {
     uint32_t first = dev->caps.copy_lanes != 0 ? dev->caps.compute_lanes : 0;
     return dev->lanes[first].running < dev->desc.inflight;
@@ -10672,8 +10560,7 @@ static const void *hcqi_blob_share(hcq_device *dev, const void *data, size_t siz
     return made == NULL ? NULL : made + 1;
 }
 
-/* The description outlives the call, as other devices need it later, with what it points
-   at. A text says itself how long it is. 0 = out of memory. */
+/* Other devices need the description later, with what it points at. 0 = out of memory. */
 static int hcqi_program_keep(hcq_program *p, const hcq_program_desc *desc) {
     const void *parts[HCQI_PARTS] = { desc->spirv.data, desc->ptx.data, desc->spirv.entry,
                                       desc->ptx.entry, desc->library, desc->symbol };
@@ -11006,8 +10893,7 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 /* ========================================================================== */
 /* ---- asking the device --------------------------------------- >>dumping - */
 
-/* Without a clock of the backend: timestamp submissions, each between two looks
-   at the host's. */
+/* Without a clock of the backend: timestamp submissions between two looks at the host's. */
 static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
     hcqi_eager e = hcqi_eager_of(dev, "clock");
     hcq_signal stamp = { 0 };
@@ -11379,8 +11265,7 @@ HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *info
     return HCQ_OK;
 }
 
-/* The first listed device that `which` names. Digits are an ordinal, which may be beyond
-   the list: opening it will tell. */
+/* Digits are an ordinal, which may be beyond the list: opening it will tell. */
 static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which,
                                      hcq_device_info *found) {
     char id[24];
@@ -11639,7 +11524,6 @@ static int hcqi_closed_release(hcq_device *dev) {
     return 1;
 }
 
-/* One reference less; the last one closes. */
 HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
@@ -11659,7 +11543,6 @@ HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* Then what is held may only be behind work that gets on. */
 static int hcqi_device_moves(const hcq_device *dev) {
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcqi_lane *lane = &dev->lanes[k];
@@ -11755,7 +11638,6 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
     }
 }
 
-/* Ends all that was made from the device. */
 static void hcqi_close_objects(hcq_device *dev) {
     while (dev->queues != NULL) { hcqi_queue_free(dev->queues, 0); }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
@@ -11784,8 +11666,7 @@ static void hcqi_close_objects(hcq_device *dev) {
     }
 }
 
-/* Takes no more work; waits; frees; and only then, without the lock, closes what is
-   native. Who holds a reference finds the device in the list of closed ones. */
+/* What is native is closed last, without the lock. Who holds a reference finds a closed device. */
 HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
@@ -11974,8 +11855,7 @@ static uint32_t hcqi_set_next(const hcqi_set *set, uint32_t n) {
 #define HCQI_NUMBERS(n, set) \
     for (uint32_t n = hcqi_set_next(set, 0); n < (set)->end; n = hcqi_set_next(set, n + 1))
 
-/* The base and the addresses in it of `size` bytes, 0 = up to the end. Host
-   memory is one base whoever allocated it, so that imports meet. */
+/* `size` 0: up to the end. Host memory is one base whoever allocated it, so that imports meet. */
 static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocation *a,
                            uint64_t address, uint64_t size) {
     if (a == NULL) {
@@ -12074,7 +11954,6 @@ static uint32_t hcqi_range_at(const hcqi_base *base, uint64_t address) {
     return low;
 }
 
-/* Puts a copy of `r` at place `at`. */
 static void hcqi_range_insert(hcqi_base *base, uint32_t at, hcqi_range r) {
     memmove(&base->ranges[at + 1], &base->ranges[at], (base->count - at) * sizeof r);
     base->ranges[at] = r;
@@ -12110,8 +11989,7 @@ static uint32_t hcqi_range_cut(const hcq_memory_hooks *hooks, hcqi_base *base, u
     return begin;
 }
 
-/* Orders call `c`, which reads or writes these bytes, after those that it meets there, and
-   notes it for later ones: readers after the writer, a writer after both. */
+/* Call `c` follows those that it meets at these bytes: readers the writer, a writer both. */
 static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, int writes, uint32_t c) {
     hcqi_plan *plan = hcqi_plan_of(q);
     const hcq_memory_hooks *hooks = &plan->arena.hooks;
@@ -12271,7 +12149,6 @@ static hcq_device *hcqi_command_device(const hcq_queue *q, uint32_t i) {
     return writes != NULL ? writes : reads;
 }
 
-/* Calls for the commands, on their devices. */
 static hcq_result hcqi_plan_devices(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint32_t bridges = 0;
@@ -12333,7 +12210,6 @@ static hcq_result hcqi_plan_memory(hcq_queue *q) {
     return HCQ_OK;
 }
 
-/* May the command go to a copy lane, if that helps? */
 static int hcqi_packet_may_copy(const hcq_packet *p) {
     return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES;
 }
@@ -12534,10 +12410,9 @@ static void hcqi_plan_cross(hcqi_plan *plan, uint32_t a, uint64_t others, uint32
     }
 }
 
-/* Which slices of a launch must wait for which of the one before, should the launches
-   overlap; fences and stated edges count like shared memory. And whose memory slices
-   touch: those devices' work before a launch comes first, and what comes after it waits
-   for these slices. */
+/* Which slices must wait for which of the launch before, should the two overlap; fences and stated
+   edges count like shared memory. And whose memory slices touch: that device's work before the
+   launch comes first, its later work waits for them. */
 static hcq_result hcqi_plan_crossings(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint64_t all = plan->slice_count == 0 ? 0 : UINT64_MAX >> (64 - plan->slice_count);
@@ -12623,7 +12498,6 @@ static uint64_t hcqi_plan_shape(const hcq_queue *q) {
     return hash;
 }
 
-/* Do the buffers and devices still exist that the recording and its plan name? */
 static hcq_result hcqi_graph_living(hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
     HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
@@ -12637,7 +12511,6 @@ static hcq_result hcqi_graph_living(hcq_queue *q) {
     return HCQ_OK;
 }
 
-/* Makes the plan what the recording says now. */
 static hcq_result hcqi_plan_make(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint64_t shape = plan->shape;
@@ -12716,7 +12589,6 @@ static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int co
     return sched->list_count++;
 }
 
-/* Appends an item to a list. */
 static uint32_t hcqi_schedule_add(hcqi_schedule *sched, uint32_t list, hcqi_item_kind kind) {
     hcqi_list *l = &sched->lists[list];
     uint32_t n = sched->item_count++;
@@ -12845,8 +12717,7 @@ typedef enum hcqi_quotes { HCQI_PLAIN, HCQI_DOT, HCQI_JSON } hcqi_quotes;
 
 #define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
 
-/* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
-   length of a label, too long for its value, a surrogate or above U+10FFFF. */
+/* The bytes of the UTF-8 character at `text`; 0: it is none, cut off by a label's length, say. */
 static uint32_t hcqi_utf8(const char *text) {
     const unsigned char *c = HCQI_CAST(const unsigned char *, (const void *)text);
     uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
@@ -12860,8 +12731,7 @@ static uint32_t hcqi_utf8(const char *text) {
     return wrong ? 0 : n;
 }
 
-/* A name as plain text, within the quotes of DOT, or as a JSON string, which may stand in a
-   page, too; what is too long is cut off. */
+/* What is too long is cut off. A JSON string may stand in a page. */
 static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *name, hcqi_quotes quotes) {
     const char *marked = quotes == HCQI_JSON ? "\"\\<>&'" : quotes == HCQI_DOT ? "\"\\" : "";
     char *to = out;
@@ -12885,7 +12755,6 @@ static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *name, h
     return out;
 }
 
-/* An item: a line, or a node of DOT. */
 static void hcqi_print_item(hcqi_text *t, const hcqi_schedule *sched, uint32_t n,
                             hcqi_quotes quotes) {
     char name[HCQI_NAME_BYTES];
@@ -13062,7 +12931,6 @@ static void hcqi_launch_release(hcqi_launch *launch) {
     hcqi_queue_done(q);
 }
 
-/* One more that is idle. */
 static HCQI_COLD hcq_result hcqi_launch_new(hcq_queue *q) {
     hcqi_graph *g = q->graph;
     hcqi_launch *launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
@@ -13199,7 +13067,6 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
     return HCQ_OK;
 }
 
-/* What the submissions need, and the first idle launch for them. */
 static hcq_result hcqi_graph_reserve(hcq_queue *q, hcqi_making *w, int full) {
     hcqi_graph *g = q->graph;
     if (g->idle == NULL) { HCQI_PASS(hcqi_launch_new(q)); }
@@ -13371,7 +13238,6 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     return r;
 }
 
-/* hcqi_submit_run for a graph. */
 static hcq_result hcqi_graph_run(hcqi_submit *s) {
     hcq_queue *q = s->sub->queues[0];
     hcqi_graph *g = q->graph;
@@ -13536,7 +13402,6 @@ typedef struct hcqi_report {
     uint64_t syncs;
 } hcqi_report;
 
-/* value / unit with three decimals. */
 static const char *hcqi_parts(char out[32], uint64_t value, uint64_t unit) {
     snprintf(out, 32, "%llu.%03u", (unsigned long long)(value / unit),
              (unsigned)(value % unit * 1000 / unit));
@@ -13547,8 +13412,7 @@ static int hcqi_track_is_host(const hcqi_track *t) { return t->lane == t->dev->l
 
 /* ---- trace ---- */
 
-/* What every event begins with: its type, its lane. The number of a device is that
-   of its first lane. */
+/* Its type, its lane. The number of a device is that of its first lane. */
 static void hcqi_trace_begin(hcqi_text *t, const hcqi_report *r, const char *before,
                              const char *type, uint32_t track) {
     hcqi_print(t, "%s\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", before, type,
@@ -13586,10 +13450,9 @@ static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, const hcqi_span 
     hcqi_print(t, "}}");
 }
 
-/* An end of an arrow belongs to the bar that is there at its time. At its very end
-   a bar may already be the next one, so that the arrow leaves a nanosecond
-   earlier. It never points back in time, as the clocks of two devices might.
-   The page is told the bars themselves. */
+/* An end of an arrow belongs to the bar that is there at its time, so it leaves a nanosecond
+   before its bar's end. It never points back in time, as clocks might. The page is told the bars
+   themselves. */
 static void hcqi_trace_arrow(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     uint32_t one = (uint32_t)r->flows[i].from.at, other = (uint32_t)r->flows[i].to.at;
     const hcqi_span *from = &r->spans[one], *to = &r->spans[other];
@@ -14266,9 +14129,8 @@ HCQI_DEF HCQI_COLD hcq_result hcq_profile_events(hcq_device *device, hcq_profile
 
 /* ---- as a report ---- */
 
-/* Copies the next events and flows of those that there `were`, less what has been
-   overwritten since; with the lock. 0 = there is no more, also as a profile that was
-   started meanwhile has forgotten it. */
+/* With the lock: the next events and flows of those that there `were`, less what was overwritten
+   since. 0 = no more, or forgotten by a new start. */
 static HCQI_COLD int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *were,
                                        uint32_t track, uint64_t *event, uint64_t *flow) {
     const hcqi_profile *p = dev->profile;
@@ -14296,8 +14158,7 @@ static HCQI_COLD int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hc
     return *event < were->added || *flow < were->flowed;
 }
 
-/* Copies what there is when it begins, a piece each time that it has the lock;
-   memory is taken without. 0 = out of memory. */
+/* A piece each time that it has the lock, without which memory is taken. 0 = out of memory. */
 static HCQI_COLD int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
     uint32_t spans = r->span_count, track = r->track_count;
     hcqi_enter();
