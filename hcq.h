@@ -645,7 +645,7 @@ typedef enum hcq_transfer_kind {
 typedef struct hcq_transfer_command {
     hcq_transfer_kind kind;
     hcq_buffer dst, src;               /* src: copy */
-    const void *data;                  /* update: is copied now */
+    const void *data;                  /* update: what is copied now */
     uint64_t size;                     /* bytes */
     uint64_t value;                    /* fill */
     uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
@@ -673,7 +673,8 @@ HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 
 /* Names the signal in logs, dumps and explanations; 31 characters are kept. */
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
-/* Reads the value, never less than before; a failure is told along with it. */
+/* Reads the value, never less than before; the result is the failure, if
+   any. */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
 /* Raises the value from the host (not a timeline's) and releases what waits. */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
@@ -683,7 +684,7 @@ HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
    characters are kept, if there is memory for them) says why: to hcq_explain,
    and in the log for each submission that fails by it. */
 HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
-/* Sets any value, forgets failure and timestamp; pending: HCQ_ERROR_BUSY. */
+/* Sets any value, forgets failure and timestamp; while pending: _BUSY. */
 HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
 /* Reads the last finished hcq_queue_timestamp of this signal; 0: none yet. */
 HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
@@ -775,7 +776,7 @@ typedef struct hcq_program_info {
 #define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
 HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
-/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (for this backend, in there). */
+/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (none for this backend). */
 HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program);
 /* Destroys a program; NULL: nothing. What names it keeps what it needs. */
@@ -893,7 +894,7 @@ typedef struct hcq_submission {
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
-    uint64_t affinity;                 /* the lane, modulo those of the kind; HCQ_ANY_LANE [0] */
+    uint64_t affinity;                 /* lane: this modulo those of the kind [0]; HCQ_ANY_LANE */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
     const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
     uint32_t value_count;
@@ -916,7 +917,7 @@ HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint
    device: all that was submitted there before this wait's submission is done.
    What raises the value may be submitted later, but not to the same lane, which
    has one order: that is a cycle. HCQ_UNORDERED on the one that waits, or
-   another lane, solves it. Of waits in a row each that fails counts. */
+   another lane, solves it. Waits in a row have no order: any may fail it. */
 HCQ_API int32_t hcq_queue_wait(hcq_queue *queue, hcq_point point);
 HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
 
@@ -927,16 +928,16 @@ HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
    (hcq_queue_update_signal gives it the next). Never a timeline. */
 HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
 /* Records the device's time into a signal, beside its value, after all earlier
-   commands; in a graph what comes later need not wait for it. As first and as
-   last command of a graph they tell how long it took. */
+   commands; in a graph what comes later need not wait for it. As a graph's
+   first and last command they tell how long it took. */
 HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
 /* Records a barrier: ends overlap, makes writes of host and peers visible. */
 HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
 /* Records a kernel: `grid` blocks of `block` threads; {0,0,0} is the program's
-   block or {1,1,1}, another 0 in it is refused. `args` is copied now: the struct
-   of the program's arguments, `args_size` its sizeof (no other); NULL and 0 for
-   no arguments. Every buffer address in it must lie in a living
+   block or {1,1,1}, another 0 in it is refused. `args` is copied now: the
+   struct of the program's arguments, `args_size` its sizeof (no other); NULL
+   and 0 for no arguments. Every buffer address in it must lie in a living
    buffer, or be 0 where a variable will bring one (not in a graph). In a graph
    it runs on the program's device, a copy, fill or write on dst's, and
    placeholders are buffer arguments: in a struct or a 64-bit value they are
@@ -950,8 +951,7 @@ HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const voi
    0, z below 2^31. A grid above it runs nothing, and the submission fails with
    HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what happens is undefined.
    There `maximum` must be within the device's limits, else submit answers
-   HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA cuts recordings
-   here. */
+   HCQ_ERROR_LIMIT: no such grid runs in parts. CUDA cuts recordings here. */
 HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
                                         const void *args, size_t args_size, hcq_buffer grid,
                                         hcq_dims maximum, hcq_dims block);
@@ -1014,9 +1014,8 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t 
 /* Encodes the queue for `device` now, a graph for all of its devices. Recording
    commands, variables, flags undoes it. Errors: as hcq_queue_submit_with. */
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
-/* As hcq_submit; HCQ_ERROR_FOREIGN unless `device` is of the queue's backend
-   and sees the buffers that are named there (but in copies), or is the
-   graph's. */
+/* Submits one queue like hcq_submit, to any device of its backend that sees the
+   buffers that it names (but in copies), a graph to its own: else _FOREIGN. */
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                          const hcq_value *values, uint32_t count, hcq_point *point);
 HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
