@@ -179,69 +179,52 @@ typedef struct hcq_cuda_encoder {
 } hcq_cuda_encoder;
 
 /* Describes a CUDA device.
-
-   Threads: any. Lifetime: of the handles, until hcq_close.
-   Errors:  HCQ_ERROR_UNSUPPORTED (not a CUDA device).
-*/
+   Lifetime: of the handles, until hcq_close.
+   Errors: HCQ_ERROR_UNSUPPORTED (not a CUDA device). */
 HCQ_API hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info);
 
 /* Tells which stream a lane uses, and how many lanes share it.
-
-   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (no such lane).
-*/
+   Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (no such lane). */
 HCQ_API hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                  hcq_cuda_lane_info *info);
 
 /* Describes a kernel.
-
-   Threads: any. Lifetime: of the function, until the program is gone.
-   Errors:  HCQ_ERROR_UNSUPPORTED (not of a CUDA device).
-*/
+   Lifetime: of the function, until the program is gone.
+   Errors: HCQ_ERROR_UNSUPPORTED (not of a CUDA device). */
 HCQ_API hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info);
 
-/* Gives an event that completes once `point` is reached, for streams that are not
-   hcq's: cuStreamWaitEvent(stream, event, 0).
-
-   The point is a submission's own, or a user signal's that a submission raises.
-   If the submission fails after it was handed over, the event completes all
-   the same. The event comes from hcq's pool and may be the one that others got:
-   do not record it.
-
-   Threads:  any.
-   Lifetime: until hcq_cuda_event_release, which may come before it completes but
-             after all calls that name it; hcq_close takes what is left.
-   Errors:   HCQ_NOT_READY (held back: nobody can wait for it natively yet),
-             HCQ_ERROR_UNSUPPORTED (of no single CUDA lane), its failure,
-             HCQ_ERROR_OUT_OF_MEMORY; release: HCQ_ERROR_INVALID (not acquired).
-*/
+/* Gives an event that completes once `point` is reached, for streams that are
+   not hcq's: cuStreamWaitEvent(stream, event, 0). The point is a submission's
+   own, or a user signal's that a submission raises. If the submission fails
+   after it was handed over, the event completes all the same. The event comes
+   from hcq's pool and may be the one that others got: do not record it.
+   Lifetime: until hcq_cuda_event_release, which may come before it completes
+     but after all calls that name it; hcq_close takes what is left.
+   Errors: HCQ_NOT_READY (held back: nobody can wait for it natively yet),
+     HCQ_ERROR_UNSUPPORTED (of no single CUDA lane), its failure; release:
+     HCQ_ERROR_INVALID (not acquired). */
 HCQ_API hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
                                           struct CUevent_st **event);
 HCQ_API hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event);
 
-/* Gives a point that is reached when `event` completes, so that hcq's work, and the
-   host, wait for it.
-
-   The event was recorded before, as for cuStreamWaitEvent: what is recorded in it
-   later does not count, and it may be destroyed. It counts as a submission of
-   `device`; up to 4 run beside each other, later ones behind one of these.
-
-   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_OUT_OF_MEMORY,
-            HCQ_ERROR_WOULD_BLOCK (in a custom command's function).
-*/
+/* Gives a point that is reached when `event` completes, so that hcq's work, and
+   the host, wait for it. The event was recorded before, as for
+   cuStreamWaitEvent: what is recorded in it later does not count, and it may be
+   destroyed. It counts as a submission of `device`; up to 4 run beside each
+   other, later ones behind one of these.
+   Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_WOULD_BLOCK (in a custom command's
+     function). */
 HCQ_API hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
                                          hcq_point *point);
 
-/* Compiles CUDA C++ with NVRTC, if that is installed (libnvrtc comes with the CUDA
-   toolkit, not with the driver), for this device; the log goes to the logger.
-
-   `options` as for nvrtcCompileProgram; the architecture is set. Give `code` as
-   hcq_program_desc.ptx, with the `entry` of an extern "C" kernel.
-
-   Threads:  any. Blocks: for as long as it compiles.
+/* Compiles CUDA C++ with NVRTC, if that is installed (libnvrtc comes with the
+   CUDA toolkit, not with the driver), for this device; the log goes to the
+   logger. `options` as for nvrtcCompileProgram; the architecture is set. Give
+   `code` as hcq_program_desc.ptx, with the `entry` of an extern "C" kernel.
    Lifetime: of `code`, until hcq_cuda_code_free.
-   Errors:   HCQ_ERROR_UNSUPPORTED (no NVRTC, not a CUDA device), HCQ_ERROR_NATIVE
-             (it does not compile), HCQ_ERROR_OUT_OF_MEMORY.
-*/
+   Blocks: for as long as it compiles.
+   Errors: HCQ_ERROR_UNSUPPORTED (no NVRTC, not a CUDA device), HCQ_ERROR_NATIVE
+     (it does not compile). */
 HCQ_API hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
                                     const char *const *options, uint32_t option_count,
                                     hcq_code *code);

@@ -189,70 +189,53 @@ typedef struct hcq_vulkan_encoder {
 } hcq_vulkan_encoder;
 
 /* Describes a Vulkan device.
-
-   Threads: any. Lifetime: of the handles, until hcq_close.
-   Errors:  HCQ_ERROR_UNSUPPORTED (not a Vulkan device).
-*/
+   Lifetime: of the handles, until hcq_close.
+   Errors: HCQ_ERROR_UNSUPPORTED (not a Vulkan device). */
 HCQ_API hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info);
 
 /* Tells which VkQueue a lane uses, and how many lanes share it.
-
-   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (no such lane).
-*/
+   Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (no such lane). */
 HCQ_API hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                    hcq_vulkan_lane_info *info);
 
-/* Gives the VkBuffer and the offset in it where `buffer` begins, for an engine's
-   own commands. Its usage: storage, uniform, transfer, indirect, vertex, index.
-
-   Threads: any. Lifetime: until hcq_free.
-   Errors:  HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_CLOSED.
-*/
+/* Gives the VkBuffer and the offset in it where `buffer` begins, for an
+   engine's own commands. Its usage: storage, uniform, transfer, indirect,
+   vertex, index.
+   Lifetime: until hcq_free.
+   Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset);
 
-/* Gives a timeline semaphore and the value that it has once `point` is reached, so
-   that an engine's submission waits for hcq's work.
-
-   The point is a submission's own, or a user signal's that a submission raises.
-   If the submission fails after it was handed over, the value is reached all
-   the same. Never signal the semaphore.
-
-   Threads:  any.
+/* Gives a timeline semaphore and the value that it has once `point` is reached,
+   so that an engine's submission waits for hcq's work. The point is a
+   submission's own, or a user signal's that a submission raises. If the
+   submission fails after it was handed over, the value is reached all the same.
+   Never signal the semaphore.
    Lifetime: of the semaphore, until hcq_close.
-   Errors:   HCQ_NOT_READY (held back: nobody can wait for it natively yet),
-             HCQ_ERROR_UNSUPPORTED (of no single Vulkan lane), its failure.
-*/
+   Errors: HCQ_NOT_READY (held back: nobody can wait for it natively yet),
+     HCQ_ERROR_UNSUPPORTED (of no single Vulkan lane), its failure. */
 HCQ_API hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemaphore *semaphore,
                                     uint64_t *value);
 
-/* Gives a point that is reached when an engine's timeline semaphore has `value`, so
-   that hcq's work waits for it: natively, on this device.
-
-   The submission that signals it must have been made before; hcq holds nothing
-   back for it. It counts as a submission of `device`. Up to 4 semaphores.
-
-   Threads:  any.
+/* Gives a point that is reached when an engine's timeline semaphore has
+   `value`, so that hcq's work waits for it: natively, on this device. The
+   submission that signals it must have been made before; hcq holds nothing back
+   for it. It counts as a submission of `device`. Up to 4 semaphores.
    Lifetime: of the semaphore, until hcq_close or until the point is reached and
-             no other value of it will be asked for.
-   Errors:   HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (value not above the last
-             one of this semaphore), HCQ_ERROR_LIMIT, HCQ_ERROR_OUT_OF_MEMORY.
-*/
+     no other value of it will be asked for.
+   Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (value not above the last
+     one of this semaphore), HCQ_ERROR_LIMIT. */
 HCQ_API hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
                                            uint64_t value, hcq_point *point);
 
 /* Copies the pipeline cache to `data`, to be given to a later run as
    hcq_vulkan_desc.cache. `size`: bytes there are; changed to those used, with
    `data` NULL to those needed.
-
-   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_LIMIT (too small).
-*/
+   Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_LIMIT (too small). */
 HCQ_API hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size);
 
-/* In an encode function: the VkBuffer and offset of a device address; 0 if it lies
-   in no buffer of the device.
-
-   Threads: the encode function's.
-*/
+/* In an encode function: the VkBuffer and offset of a device address; 0 if it
+   lies in no buffer of the device.
+   Threads: the encode function's. */
 HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
                           VkDeviceSize *offset);
 
