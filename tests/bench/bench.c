@@ -345,9 +345,8 @@ static void samples_pass(const bench_side *side, samples *s) {
    order, so that no side is always the one after a given other. */
 static void interleave(const bench_side *sides, uint32_t count, bench_stats *stats,
                        void (*pass_fn)(const bench_side *, samples *)) {
-    samples all[BENCH_MAX_SIDES];
+    samples all[BENCH_MAX_SIDES] = {0};
     uint32_t passes = bench_of(2, 7, 21);
-    memset(all, 0, sizeof all);
     for (uint32_t i = 0; i < count; i++) {
         all[i].values = (double *)malloc((size_t)passes * PASS_SAMPLES * sizeof(double));
         if (all[i].values == NULL) {

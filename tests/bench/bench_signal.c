@@ -175,8 +175,7 @@ static void measure_wakes(bench_result *result, bench_side ours) {
 }
 
 static void wake_same_cpu(bench_result *result) {
-    echo e;
-    memset(&e, 0, sizeof e);
+    echo e = {0};
     CHECK(hcq_open("CPU", NULL, &e.device));
     CHECK(hcq_signal_create(e.device, 0, &e.ping));
     CHECK(hcq_signal_create(e.device, 0, &e.pong));

@@ -88,11 +88,9 @@ TEST(alloc_after_freed_early) {
     CHECK_OK(hcq_free_after(b, &ready, 1, &freed));
     CHECK_OK(hcq_alloc_after(T.dev, &last, 1, 640, 0, &b, &ready));
     CHECK_OK(hcq_free_after(b, &gate, 1, NULL)); /* before it is ready */
-    open_gate(gate);
-    WAIT_OK(freed);
+    GATE_END(gate, freed);
     CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT);
-    open_gate(last);
-    WAIT_OK(ready);
+    GATE_END(last, ready);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
 }
@@ -173,8 +171,7 @@ TEST(free_after_is_held) {
     CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT); /* one of two */
     CHECK(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES) >= bytes);
     RUN_OK(make_filler(T.dev, a, 1), T.dev);
-    open_gate(gates[1]);
-    WAIT_OK(freed);
+    GATE_END(gates[1], freed);
     CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), bytes - 64);
     CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_queue_submit(before, T.dev, NULL), HCQ_ERROR_CLOSED);
@@ -201,8 +198,7 @@ TEST(free_after_with_late_users) {
     CHECK(b.address != a.address);
     CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 8192, 0, &c, &ready));
     CHECK(c.address != a.address || test_poll(ready) == HCQ_TIMEOUT);
-    open_gate(late);
-    WAIT_OK(done);
+    GATE_END(late, done);
     WAIT_OK(freed);
     WAIT_OK(ready);
     CHECK_FILLED(copy, 0x77);
@@ -231,8 +227,7 @@ TEST(memory_after_failed_waits) {
         CHECK_OK(submit_behind(make_filler(T.dev, b, 1), T.dev, NULL, &done)); /* one is to come */
         WAIT_OK(done);
         CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 256 + 1000);
-        open_gate(gates[1]);
-        WAIT_OK(freed);
+        GATE_END(gates[1], freed);
         CHECK_OK(hcq_free(a));
         CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
         CHECK_RESULT(hcq_copyin(b, &byte, 1), HCQ_ERROR_CLOSED);
@@ -249,14 +244,12 @@ static void use_temporary(hcq_device *device, hcq_queue *q, hcq_program *mix, hc
                           uint32_t round) {
     hcq_buffer a;
     hcq_point ready, done;
-    hcq_submission s = submission(&q, 1);
     CHECK_OK(hcq_alloc_after(device, NULL, 0, sum.size, 0, &a, &ready));
     CHECK_OK(hcq_queue_reset(q));
     CHECK_INDEX(hcq_queue_fill(q, a, sum.size, round, 4), 0);
     CHECK_INDEX(record_mix(q, mix, sum, a, (uint32_t)sum.size / 4, round), 1);
-    s.waits = &ready;
-    s.wait_count = 1;
-    s.affinity = round % 2;
+    hcq_submission s = {.queues = &q, .queue_count = 1, .waits = &ready, .wait_count = 1,
+                        .affinity = round % 2};
     CHECK_OK(hcq_submit(device, &s, 1, &done));
     CHECK_OK(round / 100 % 2 ? hcq_free_after(a, &done, 1, NULL) : hcq_free(a));
 }
@@ -335,8 +328,7 @@ static void copyin_in_order(hcq_device *device, hcq_buffer buffer) {
     memset(in, 0, sizeof in);
     CHECK_OK(submit_behind(after, device, NULL, &done));
     CHECK(test_poll(done) == HCQ_TIMEOUT);
-    open_gate(gate);
-    WAIT_OK(done);
+    GATE_END(gate, done);
     memset(old, 0x77, sizeof old);
     CHECK_BYTES(hcq_view(seen, 0, sizeof in), old, sizeof in);
     CHECK_BYTES(hcq_view(seen, sizeof in, 0), want, sizeof in);

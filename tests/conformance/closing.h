@@ -136,9 +136,7 @@ TEST(close_with_failures_above_others) {
             CHECK(!this_one || hcq_queue_wait(q[i], fails) == 0);
             CHECK(hcq_queue_signal(q[i], this_one ? hcq_at(low[i].signal, 2) : ends) >= 0);
         }
-        hcq_submission sub = submission(q, 2);
-        sub.signals = &last;
-        sub.signal_count = 1;
+        hcq_submission sub = {.queues = q, .queue_count = 2, .signals = &last, .signal_count = 1};
         CHECK_OK(hcq_submit(device, &sub, 1, &failed));
         CHECK_OK(hcq_signal_fail(fails.signal, HCQ_ERROR_HOST, NULL));
         if (bad != 3) {
@@ -202,8 +200,7 @@ TEST(notices_end_with_their_device) {
         CHECK(readable(handle, (int)(BOUND / 1000000)));
         CHECK_RESULT(test_poll(theirs), HCQ_TIMEOUT); /* the other one goes on */
         hold_release();
-        open_gate(gate);
-        WAIT_OK(theirs);
+        GATE_END(gate, theirs);
         for (int i = 0; i < POINTS; i++) {
             CHECK_U64(notice_calls(&n[i]), i < POINTS - 1);
             CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
@@ -222,12 +219,10 @@ static void *blocked_submit(void *user) {
 /* A queue of the closed device is just being submitted to another one, whose lane
    is full: the queue stays until the call is over. */
 TEST(queue_outlives_its_submit) {
-    blocked_call submits, closes;
+    blocked_call submits = {0}, closes = {0};
     hcq_device_desc desc = test_desc();
     desc.inflight = 1;
     hcq_device *full = test_open(0, &desc);
-    memset(&submits, 0, sizeof submits);
-    memset(&closes, 0, sizeof closes);
     closes.device = test_open(0, NULL);
     submits.device = full;
     submits.queue = make_queue(closes.device, HCQ_COMPUTE);
@@ -276,8 +271,7 @@ TEST(free_after_and_a_device_that_goes) {
         CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
         CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
         CHECK(other.address != a.address);
-        open_gate(gate);
-        WAIT_OK(freed);
+        GATE_END(gate, freed);
         CHECK_OK(hcq_free(other));
     }
 }
@@ -288,10 +282,9 @@ TEST(memory_outlives_running_work) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     for (int runs = 0; runs < 2; runs++) {
         static unsigned char bytes[4096];
-        blocked_call call;
+        blocked_call call = {0};
         hcq_buffer x, y;
         hcq_point gate = make_gate(T.dev), done;
-        memset(&call, 0, sizeof call);
         memset(bytes, 0x5c, sizeof bytes);
         hold_reset();
         call.device = test_open(0, NULL);
@@ -339,8 +332,7 @@ TEST(a_place_is_taken_again) {
     CHECK_OK(submit_behind(q, T.dev, &gate, &done));
     CHECK_OK(hcq_close(test_open(0, NULL)));
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    open_gate(gate);
-    WAIT_OK(done);
+    GATE_END(gate, done);
 }
 
 /* A graph names a program whose device closes, and then a second one that ran it, too. */
@@ -480,10 +472,9 @@ static void *long_caller_run(void *user) {
 /* Another device's calls, and what this one answers at once, are not behind a call of the
    backend that takes long; closing is. */
 static void long_call_meanwhile(long_caller *c, int closes) {
-    blocked_call close;
+    blocked_call close = {0};
     hcq_device_info info;
     hcq_signal other = make_signal(T.dev, 0);
-    memset(&close, 0, sizeof close);
     close.device = c->device;
     CHECK(word_until(&long_inside, 1));
     CHECK_OK(hcq_signal_set(other, 1));
@@ -531,9 +522,7 @@ TEST(long_calls_concern_one_device) {
     desc.registry = registry;
     for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_DESTROY + 1; k++) {
         int closes = k % 2;
-        long_caller c;
-        memset(&c, 0, sizeof c);
-        c.kind = k / 2;
+        long_caller c = {.kind = k / 2};
         CHECK_OK(hcq_open("LONG", &desc, &c.device));
         c.program = make_nothing(c.device);
         c.queue = make_queue(c.device, HCQ_COMPUTE);
@@ -541,14 +530,11 @@ TEST(long_calls_concern_one_device) {
         hcq_buffer words = make_words(c.device, 1);
         CHECK_INDEX(record_word(c.queue, words, 7, 4), 0);
         for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
-            hcq_submission sub = submission(&c.queue, 1);
             CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
             const hcq_value value = hcq_number(i);
-            sub.values = &value;
-            sub.value_count = 1;
-            sub.waits = &c.gate;
-            sub.wait_count = 1;
-            sub.flags = HCQ_UNORDERED;
+            hcq_submission sub = {.queues = &c.queue, .queue_count = 1, .values = &value,
+                                  .value_count = 1, .waits = &c.gate, .wait_count = 1,
+                                  .flags = HCQ_UNORDERED};
             CHECK_OK(hcq_submit(c.device, &sub, 1, &c.done));
         }
         CHECK_OK(c.kind >= LONG_PROFILE ? hcq_queue_bind(c.queue, c.device) : HCQ_OK);

@@ -83,16 +83,11 @@ TEST(explaining_is_bounded) {
 
 /* ---- what comes and goes ---- */
 
-static void notice_ignored(void *user, hcq_result result) {
-    (void)user;
-    (void)result;
-}
-
 typedef struct comer { hcq_notification notice; hcq_signal signal; } comer;
 
 static void comes(comer *c, hcq_device *device, hcq_point gate, int notices) {
     if (notices) {
-        CHECK_OK(hcq_notify(gate, notice_ignored, NULL, &c->notice));
+        CHECK_OK(hcq_notify(gate, notify_nothing, NULL, &c->notice));
     } else {
         c->signal = make_signal(device, 0);
     }
@@ -263,9 +258,8 @@ static void *turns_sleep(void *user) {
    through a raise. */
 TEST(a_raise_wakes_who_waits_for_it) {
     enum { N = 12, RAISES = 60 };
-    turns_sleeper sleepers[N];
+    turns_sleeper sleepers[N] = {0};
     hcq_signal own[N], busy = make_signal(T.dev, 0);
-    memset(sleepers, 0, sizeof sleepers);
     for (uint32_t i = 0; i < N; i++) {
         turns_sleeper *s = &sleepers[i];
         own[i] = make_signal(i % 2 ? T.dev : dev2(), 0);

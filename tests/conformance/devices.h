@@ -155,8 +155,7 @@ TEST(closed_under_use) {
         hcq_device *device = test_open(1, NULL);
         const hcq_point gate = make_gate(T.dev);
         const int held = round % 2;
-        device_user users[USERS];
-        memset(users, 0, sizeof users);
+        device_user users[USERS] = {0};
         for (uint32_t i = 0; i < USERS; i++) {
             users[i].device = device;
             users[i].kind = i;
@@ -232,9 +231,7 @@ static void late_opener_free(void *user, void *ptr, size_t size) {
 }
 
 TEST(opened_while_another_closes) {
-    late_opener o;
-    memset(&o, 0, sizeof o);
-    o.desc = test_desc();
+    late_opener o = {.desc = test_desc()};
     hcq_device_desc desc = o.desc;
     desc.memory.alloc_fn = late_opener_alloc;
     desc.memory.free_fn = late_opener_free;

@@ -427,9 +427,8 @@ static void *churner_run(void *user) {
    and open devices, also of the backend that stays. */
 TEST(registry_from_threads) {
     hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
-    churner c[CHURNERS];
+    churner c[CHURNERS] = {0};
     uint32_t over = 0;
-    memset(c, 0, sizeof c);
     c[0].made_up = mock_only_desc();
     c[0].own = test_desc();
     c[0].over = &over;

@@ -23,21 +23,16 @@ TEST(no_line_is_lost_silently) {
     enum { SIGNALS = 100 };
     hcq_device *device = test_open(0, NULL);
     hcq_point gate = make_gate(device), done, late[SIGNALS];
-    hcq_submission s = submission(NULL, 0);
     for (uint32_t i = 0; i < SIGNALS; i++) {
         late[i] = make_gate(device);
     }
-    s.waits = &gate;
-    s.wait_count = 1;
-    s.signals = late;
-    s.signal_count = SIGNALS;
+    hcq_submission s = {.waits = &gate, .wait_count = 1, .signals = late, .signal_count = SIGNALS};
     CHECK_OK(hcq_submit(device, &s, 1, &done));
     for (uint32_t i = 0; i < SIGNALS; i++) {
         CHECK_OK(hcq_signal_set(late[i].signal, 5));
     }
     log_clear();
-    open_gate(gate);
-    WAIT_OK(done);
+    GATE_END(gate, done);
     CHECK_OK(hcq_close(device));       /* whoever collects it tells it first */
     CHECK_U64(errors_told(), SIGNALS);
     CHECK(T.log.lines > 8);
@@ -70,10 +65,9 @@ static void *errors_refused(void *user) {
 }
 
 TEST(loggers_end_before_close) {
-    errors_late l;
+    errors_late l = {0};
     pthread_t thread;
     hcq_device_desc desc = test_desc();
-    memset(&l, 0, sizeof l);
     desc.log_fn = errors_linger;
     desc.log_user = &l;
     l.dev = test_open(0, &desc);
@@ -332,7 +326,7 @@ TEST(lines_say_what_a_buffer_is) {
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 64);
     hcq_buffer none = hcq_view(a, 64, 4), big = a;
-    hcq_transfer_command list;
+    hcq_transfer_command list = {0};
     uint32_t word = 0;
     CHECK_OK(hcq_queue_label(q, "load"));
     CHECK_OK(hcq_free(gone));
@@ -345,7 +339,6 @@ TEST(lines_say_what_a_buffer_is) {
     CHECK_OK(hcq_queue_reset(q));
     CHECK_LINE(hcq_copyin(big, &word, 4), HCQ_ERROR_INVALID, "dst: ", "beyond its end");
     CHECK_LINE(hcq_free(gone), HCQ_ERROR_CLOSED, "buffer: ", "was freed");
-    memset(&list, 0, sizeof list);
     list.kind = HCQ_TRANSFER_FILL;
     list.dst = gone;
     list.size = list.value_size = 4;

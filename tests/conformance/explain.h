@@ -47,8 +47,7 @@ TEST(explain_nobody_raises_it) {
     SAYS_NOT(explain_line(explain(low), "uploads"), "nobody submitted raises it");
     SAYS(explain(hcq_at(hcq_device_timeline(dev2()), 1000)), "submitted"); /* yet to come */
     SAYS_NOT(explained, "reached|final");
-    open_gate(wait);
-    WAIT_OK(low);
+    GATE_END(wait, low);
     CHECK_OK(hcq_close(device));
 }
 
@@ -95,8 +94,7 @@ TEST(explain_chain) {
     NUMBERS(explained, last.value);
     SAYS(explained, "first|the later one|behind|gate|nobody submitted raises it");
     SAYS_NOT(explained, "counter swap|cycle|and so on");
-    open_gate(gate);
-    WAIT_OK(three);
+    GATE_END(gate, three);
     CHECK_OK(hcq_close(alpha));
     CHECK_OK(hcq_close(beta));
 }
@@ -250,15 +248,13 @@ TEST(explain_in_the_users_words) {
     hcq_point gate = make_gate(T.dev), middle = make_gate(dev2()), end = make_gate(T.dev);
     hcq_point ends[5] = {gate, middle, end}; /* then a submission's, and what waits for that */
     hcq_queue *pair[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COPY)};
-    hcq_submission both = submission(pair, 2);
     char words[121], kept[97];
     memset(words, 'w', sizeof words);
     memset(kept, 'w', sizeof kept);
     words[120] = kept[96] = 0;
     CHECK_OK(submit_lists(dev2(), &gate, &middle, HCQ_UNORDERED, NULL));
     CHECK_OK(submit_lists(T.dev, &middle, &end, HCQ_UNORDERED, &ends[3]));
-    both.waits = &ends[3];
-    both.wait_count = 1;
+    hcq_submission both = {.queues = pair, .queue_count = 2, .waits = &ends[3], .wait_count = 1};
     CHECK_OK(hcq_submit(T.dev, &both, 1, &ends[4]));
     log_clear();
     CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, "the disk is full"));
@@ -371,8 +367,7 @@ TEST(explain_truncates) {
     CHECK(part[0] == 0);
     CHECK_U64(hcq_explain(NULL, 0, NULL, 0), 0);
     hcq_explain(NULL, 2, part, sizeof part); /* no crash is all there is to ask */
-    open_gate(gate);
-    WAIT_OK(later);
+    GATE_END(gate, later);
 }
 
 TEST(signal_labels) {
@@ -391,8 +386,7 @@ TEST(signal_labels) {
     SAYS_NOT(explain(wait), "abcdef");
     CHECK_OK(hcq_signal_destroy(stale));
     CHECK_RESULT(hcq_signal_label(stale, "x"), HCQ_ERROR_CLOSED);
-    open_gate(wait);
-    WAIT_OK(done);
+    GATE_END(wait, done);
 }
 
 static void *explainer_run(void *user) {
@@ -455,9 +449,7 @@ static uint32_t log_count(const char *word) {
 /* On a device it synchronizes, or submits and waits if there are points. */
 static void *long_call_run(void *user) {
     blocked_call *b = (blocked_call *)user;
-    hcq_submission sub = submission(NULL, 0);
-    sub.waits = b->points;
-    sub.wait_count = b->count;
+    hcq_submission sub = {.waits = b->points, .wait_count = b->count};
     return blocked_end(b, !b->device ? hcq_wait(b->points, b->count, b->mode, b->timeout_ns)
                           : b->count ? hcq_submit_and_wait(b->device, &sub, 1, BOUND, NULL)
                                      : hcq_device_synchronize(b->device, BOUND));
@@ -529,9 +521,7 @@ TEST(explain_versions_in_use) {
     hcq_device *device = test_open(0, &desc);
     hcq_buffer word = make_words(device, 1);
     hcq_queue *q = make_holder(device);
-    hcq_submission s = submission(&q, 1);
-    s.value_count = 1;
-    s.flags = HCQ_UNORDERED;
+    hcq_submission s = {.queues = &q, .queue_count = 1, .value_count = 1, .flags = HCQ_UNORDERED};
     CHECK_INDEX(record_word(q, word, 0, 4), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_bind(q, device));

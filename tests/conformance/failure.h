@@ -158,8 +158,7 @@ TEST(native_refusals) {
    closing would wait for. */
 TEST(refused_batch_leaves_no_trace) {
     SKIP_IF(!is_mock(), "only the mock refuses a batch on demand");
-    mock_control control;
-    memset(&control, 0, sizeof control);
+    mock_control control = {0};
     hcq_device_desc desc = test_desc();
     test_mock_desc.control = &control;
     desc.compute_lanes = 2;
@@ -169,10 +168,8 @@ TEST(refused_batch_leaves_no_trace) {
     CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
     hold_reset();
     hcq_point before = hold_device(device, NULL), done = {{0}, 0};
-    hcq_submission sub = submission(&q, 1);
-    sub.waits = &before;
-    sub.wait_count = 1;
-    sub.affinity = 1;
+    hcq_submission sub = {.queues = &q, .queue_count = 1, .waits = &before, .wait_count = 1,
+                          .affinity = 1};
     __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
     hcq_result refused = hcq_submit(device, &sub, 1, &done);
     hold_release();

@@ -152,8 +152,7 @@ TEST(far_copies_that_wait) {
         if (way == 0) {
             CHECK_OK(hcq_free(src));
             next = make_filled(other, 64, 7);
-            open_gate(gate);
-            WAIT_OK(done);
+            GATE_END(gate, done);
             CHECK_OK(hcq_free(next));
         } else if (way == 1) {
             CHECK_OK(hcq_close(other));

@@ -143,8 +143,7 @@ TEST(empty_graph) {
     hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1);
     CHECK_OK(submit_queue(g, T.dev, &gate, &raise, 0, NULL));
     CHECK_RESULT(test_poll(raise), HCQ_TIMEOUT);
-    open_gate(gate);
-    WAIT_OK(raise);
+    GATE_END(gate, raise);
     CHECK_OK(hcq_queue_bind(g, T.dev));
     LAUNCH(g);
 }

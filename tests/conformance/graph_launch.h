@@ -48,8 +48,7 @@ TEST(launch_beside_other_work) {
         }
         CHECK_RESULT(test_poll(earlier), HCQ_TIMEOUT);
         __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
-        open_gate(gate);
-        WAIT_OK(done);
+        GATE_END(gate, done);
         WAIT_OK(earlier);
         CHECK(mark_at(0) && mark_at(1));
         hcq_queue_destroy(q);
@@ -156,15 +155,11 @@ static void one_gate_case(const gate_end *ends, int bound, uint32_t flags) {
     two_marks t = make_two_marks(bound);
     hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())}, done;
     hcq_point raise[2] = {hcq_at(make_signal(T.dev, 0), 7), hcq_at(make_signal(dev2(), 3), 4)};
-    hcq_submission s = submission(&t.g, 1);
     for (int i = 0; i < WAITS; i++) {
         waits[i] = gates[i % 2];
     }
-    s.waits = waits;
-    s.wait_count = WAITS;
-    s.signals = raise;
-    s.signal_count = 2;
-    s.flags = flags;
+    hcq_submission s = {.queues = &t.g, .queue_count = 1, .waits = waits, .wait_count = WAITS,
+                        .signals = raise, .signal_count = 2, .flags = flags};
     for (int i = 0; i < 2; i++) {
         want = ends[i] == FAILS || ends[i] == HAS_FAILED ? HCQ_ERROR_NATIVE : want;
         if (ends[i] == HAS_FAILED) {

@@ -94,8 +94,7 @@ TEST(launches_beyond_the_parked_limit) {
         CHECK_TAKEN(home, before, accepted);
         CHECK_RESULT(submit_behind(g, home, &gate, &done), HCQ_ERROR_LIMIT);
         CHECK_TAKEN(home, before, accepted);
-        open_gate(gate);
-        WAIT_OK(last);
+        GATE_END(gate, last);
         CHECK_OK(hcq_queue_submit(g, home, &done));
         WAIT_OK(done);
         CHECK_U64(READ32(a, 0), accepted + 1);

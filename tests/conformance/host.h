@@ -397,8 +397,7 @@ TEST(unordered_work_starves_nobody) {
     CHECK_INDEX(hcq_queue_copy(copy, a, b, size), 0);
     CHECK_OK(hcq_queue_bind(copy, T.dev));
     CHECK_INDEX(hcq_queue_host(host, host_counts, &counter), 0);
-    hcq_submission s = submission(&copy, 1);
-    s.flags = HCQ_UNORDERED;
+    hcq_submission s = {.queues = &copy, .queue_count = 1, .flags = HCQ_UNORDERED};
     for (uint32_t i = 0; i < FLIGHT; i++) {
         CHECK_OK(hcq_submit(T.dev, &s, 1, &flight[i]));
     }
@@ -432,8 +431,7 @@ TEST(host_commands_take_turns) {
         CHECK_OK(submit_behind(first, T.dev, i ? NULL : &all, NULL));
     }
     CHECK_OK(submit_behind(other, T.dev, &all, &done));
-    open_gate(all);
-    WAIT_OK(done);
+    GATE_END(all, done);
     if (!T.variant->one_fifo && !is_cpu()) {
         CHECK(counters[1] <= N);
     }

@@ -139,11 +139,9 @@ TEST(grids_above_their_maximum) {
     CHECK(e.result == HCQ_ERROR_INVALID && e.command == 10 && strcmp(e.program, "add") == 0);
     CHECK(strstr(e.native, "above the maximum") != NULL);
     CHECK_INDEX(hcq_queue_append(g, q), 0);
-    hcq_submission s = submission(&g, 1);
-    s.flags = HCQ_STEP;
     const hcq_value five = hcq_number(x);
-    s.values = &five;
-    s.value_count = 1;
+    hcq_submission s = {.queues = &g, .queue_count = 1, .flags = HCQ_STEP, .values = &five,
+                        .value_count = 1};
     CHECK_RESULT(hcq_submit(T.dev, &s, 1, NULL), HCQ_ERROR_INVALID);
     CHECK(READ32(words, 0) == 0 && READ32(words, 63) == 0);
     x = 4;

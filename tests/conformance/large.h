@@ -122,8 +122,7 @@ static void large_record(hcq_queue *q, hcq_program *put, hcq_buffer dst, large_m
 /* Copies of the eager calls that are of several places at once. */
 static void large_transfers(hcq_buffer dst, large_model *d, hcq_buffer src,
                             const large_model *s) {
-    hcq_transfer_command commands[LARGE_PLACES];
-    memset(commands, 0, sizeof commands);
+    hcq_transfer_command commands[LARGE_PLACES] = {0};
     for (uint32_t i = 0; i < LARGE_PLACES; i++) {
         const uint32_t next = (i + 2) % LARGE_PLACES;
         hcq_transfer_end to = hcq_transfer_device(hcq_view(dst, large_place(i), 3000));

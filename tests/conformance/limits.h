@@ -36,8 +36,7 @@ TEST(any_number_in_flight) {
             }
             CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_TIMEOUT);
             hold_release();
-            open_gate(gate);
-            WAIT_OK(hcq_at(s, limits_counts[k]));
+            GATE_END(gate, hcq_at(s, limits_counts[k]));
             WAIT_OK(done);
             total += limits_counts[k];
             CHECK_U64(READ32(word, 0), total);
@@ -53,21 +52,19 @@ TEST(any_number_of_waits) {
         for (uint32_t k = 0; k < limits_until(MOST); k++) {
             const uint32_t n = limits_counts[k], last = (uint32_t)(k * 7 % n);
             hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-            hcq_submission sub = submission(&q, 1);
             hcq_point done;
             for (uint32_t i = 0; i < n; i++) {
                 waits[i] = make_gate(i % 2 ? T.dev : dev2());
                 CHECK(!way || hcq_queue_wait(q, waits[i]) >= 0);
             }
-            sub.waits = waits;
-            sub.wait_count = way ? 0 : n;
+            hcq_submission sub = {.queues = &q, .queue_count = 1, .waits = waits,
+                                  .wait_count = way ? 0 : n};
             CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
             for (uint32_t i = 1; i < n; i++) {
                 open_gate(waits[(last + i) % n]);
             }
             CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-            open_gate(waits[last]);
-            WAIT_OK(done);
+            GATE_END(waits[last], done);
             for (uint32_t i = 0; i < n; i++) {
                 CHECK_OK(hcq_signal_destroy(waits[i].signal));
             }
@@ -94,8 +91,7 @@ TEST(any_number_of_running_lanes) {
         memset(go, 0, sizeof go);
         for (uint32_t i = 0; i < n; i++) {
             hcq_queue *q = make_queue(devices[i / LANES], HCQ_COMPUTE);
-            hcq_submission sub = submission(&q, 1);
-            sub.affinity = i % LANES;
+            hcq_submission sub = {.queues = &q, .queue_count = 1, .affinity = i % LANES};
             CHECK_INDEX(hcq_queue_host(q, host_until, &go[i]), 0);
             CHECK_OK(hcq_submit(devices[i / LANES], &sub, 1, &points[i]));
         }
@@ -169,8 +165,7 @@ TEST(any_number_of_earlier_launches) {
         for (uint32_t i = 0; i < limits_counts[k]; i++) {
             CHECK_OK(submit_queue(g, T.dev, &gate, NULL, HCQ_OVERLAP, &done));
         }
-        open_gate(gate);
-        WAIT_OK(done);
+        GATE_END(gate, done);
         total += limits_counts[k];
         CHECK_U64(READ32(word, 0), total);
     }
@@ -229,8 +224,7 @@ TEST(promises_in_one_place) {
             CHECK_RESULT(submit_lists(dev2(), &gate, &raise, 0, NULL), HCQ_ERROR_INVALID);
         }
     }
-    open_gate(gate);
-    WAIT_OK(done);
+    GATE_END(gate, done);
     WAIT_OK(hcq_at(s, values[4]));
 }
 
@@ -372,10 +366,8 @@ TEST(as_many_lanes_as_fit) {
         hcq_point done = {{0}, 0};
         CHECK_INDEX(record_add(q, make_add(device), word, 0, 1), 0);
         for (uint32_t i = 0; i <= lanes; i++) {
-            hcq_submission sub = submission(&q, 1);
-            sub.affinity = i;
-            sub.waits = &done;
-            sub.wait_count = i != 0;
+            hcq_submission sub = {.queues = &q, .queue_count = 1, .affinity = i, .waits = &done,
+                                  .wait_count = i != 0};
             CHECK_OK(hcq_submit(device, &sub, 1, &done));
         }
         WAIT_OK(done);

@@ -213,8 +213,7 @@ TEST(import_host_memory) {
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         WAIT_OK(done);
         CHECK(memcmp(mine, want, sizeof mine) == 0);
-        open_gate(gate);
-        WAIT_OK(freed);
+        GATE_END(gate, freed);
         CHECK_RESULT(hcq_free(buffer), after ? HCQ_ERROR_CLOSED : HCQ_OK);
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
         CHECK_U64(cached(T.dev), 0);   /* never kept */
@@ -348,12 +347,10 @@ typedef struct eager_worker {
 static int eager_step(hcq_queue *g, hcq_device *device, uint32_t size, const unsigned char *want) {
     unsigned char out[3000];
     hcq_buffer fresh = {0, 0, NULL, NULL, 0};
-    hcq_submission s = submission(&g, 1);
     int made = hcq_alloc(device, sizeof out, 0, &fresh) == HCQ_OK;
     const hcq_value value = hcq_value_of(fresh);
-    s.flags = HCQ_STEP;
-    s.values = &value;
-    s.value_count = 1;
+    hcq_submission s = {.queues = &g, .queue_count = 1, .flags = HCQ_STEP, .values = &value,
+                        .value_count = 1};
     return made &&
            hcq_submit(device, &s, 1, NULL) == HCQ_OK &&
            hcq_copyout(out, fresh, size) == HCQ_OK && memcmp(out, want, size) == 0 &&
@@ -387,8 +384,7 @@ static void *eager_worker_run(void *user) {
    they need while others come and go. */
 TEST(eager_calls_from_threads) {
     enum { THREADS = 5 };
-    eager_worker w[THREADS];
-    memset(w, 0, sizeof w);
+    eager_worker w[THREADS] = {0};
     for (uint32_t i = 0; i < THREADS; i++) {
         w[i].from = i % 2 ? T.dev : dev2();
         w[i].to = i % 2 || i == 4 ? dev2() : T.dev;

@@ -27,8 +27,7 @@ TEST(any_lane_spreads_the_queues_of_one) {
         CHECK_INDEX(record_word(q[i], hcq_view(words, 4 * i, 4), i + 1, 4), 1);
         CHECK_INDEX(hcq_queue_signal(q[i], hcq_at(s[i], 1)), 2);
     }
-    hcq_submission sub = submission(q, LANES);
-    sub.affinity = HCQ_ANY_LANE;
+    hcq_submission sub = {.queues = q, .queue_count = LANES, .affinity = HCQ_ANY_LANE};
     CHECK_OK(hcq_submit(device, &sub, 1, &done));
     WAIT_OK(done);
     for (uint32_t i = 0; i < LANES; i++) {
@@ -344,8 +343,7 @@ TEST(the_same_again) {
         CHECK_OK(way == 3 ? submit_behind(q, device, &gate, &done) /* ... its own wait */
                           : hcq_queue_submit(ways[way], device, &done));
         CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
-        open_gate(gate);
-        WAIT_OK(done);
+        GATE_END(gate, done);
     }
     CHECK_OK(submit_queue(q, device, NULL, &raise, 0, NULL));
     WAIT_OK(raise);
@@ -396,8 +394,7 @@ TEST(the_same_again_at_a_bad_time) {
             CHECK_OK(hcq_copyin(b, &forty, sizeof forty));
             CHECK_OK(hcq_queue_submit(far, device, &done));
             CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
-            open_gate(gate);
-            WAIT_OK(done);
+            GATE_END(gate, done);
             CHECK_U64(READ32(b, 0), 41);
         }
         hold_reset();

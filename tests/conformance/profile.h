@@ -115,8 +115,7 @@ TEST(profile_is_of_submissions) {
     CHECK_OK(submit_behind(q, T.dev, &gates[1], &done));
     CHECK_OK(hcq_profile_stop(T.dev));
     open_gate(gates[0]);
-    open_gate(gates[1]);
-    WAIT_OK(done);
+    GATE_END(gates[1], done);
     CHECK_U64(PROFILE_READ(T.dev), 5);
     CHECK_U64(profiled[0].submission, number);
     CHECK_U64(PROFILE_READ(T.dev), 5); /* reading takes nothing away */
@@ -128,8 +127,7 @@ TEST(profile_is_of_submissions) {
     CHECK_OK(submit_behind(q, T.dev, &gate, &done));
     CHECK_OK(hcq_profile_start(T.dev, NULL)); /* while it is on, too */
     CHECK_U64(PROFILE_READ(T.dev), 0);
-    open_gate(gate);
-    WAIT_OK(done);
+    GATE_END(gate, done);
     CHECK_U64(PROFILE_READ(T.dev), 0); /* that one was of the recording before */
     CHECK_OK(hcq_profile_stop(T.dev));
     CHECK_OK(hcq_profile_stop(T.dev));
@@ -257,7 +255,7 @@ TEST(profile_overflows) {
     enum { ROUNDS = 500, EVENTS = 64 };
     NEED_PROFILE();
     const hcq_profile_desc desc = {EVENTS, 0};
-    hcq_profile_event few[5];
+    hcq_profile_event few[5] = {0};
     hcq_buffer a = make_words(T.dev, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     uint32_t count = 0;
@@ -274,7 +272,6 @@ TEST(profile_overflows) {
     CHECK_U64(profile_read(__FILE__, __LINE__, T.dev, lost), count);
     CHECK_U64(profiled[count - 1].submission, number + ROUNDS - 1);
     CHECK_U64(profiled[0].submission, number + ROUNDS - count);
-    memset(few, 0, sizeof few);
     CHECK_OK(hcq_profile_events(T.dev, few, 4, &count, NULL));
     CHECK_U64(count + lost, ROUNDS);
     CHECK(memcmp(few, profiled, 4 * sizeof few[0]) == 0);
@@ -302,8 +299,7 @@ TEST(profile_outlives_its_objects) {
             CHECK_OK(hcq_queue_reset(q));
             CHECK_OK(hcq_queue_label(q, "another"));
         }
-        open_gate(gate);
-        WAIT_OK(done);
+        GATE_END(gate, done);
         CHECK_OK(hcq_profile_stop(T.dev));
         CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, &lost));
         CHECK_U64(count + lost, 5);

@@ -52,11 +52,6 @@ static int32_t record_put(hcq_queue *q, hcq_program *put, hcq_buffer out, uint32
     return record_one(q, put, &args, sizeof args);
 }
 
-static hcq_result host_nothing(void *user) {
-    (void)user;
-    return HCQ_OK;
-}
-
 static hcq_result host_counts(void *user) {
     __atomic_add_fetch((uint32_t *)user, 1, __ATOMIC_SEQ_CST);
     return HCQ_OK;
@@ -121,11 +116,7 @@ static void synchronize_both(void) {
 }
 
 static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
-    hcq_submission s;
-    memset(&s, 0, sizeof s);
-    s.queues = queues;
-    s.queue_count = count;
-    return s;
+    return (hcq_submission){.queues = queues, .queue_count = count};
 }
 
 /* One queue or none that waits for all of a list and raises one point or none. */
@@ -208,6 +199,9 @@ static hcq_point make_gate(hcq_device *device) {
 static void open_gate(hcq_point gate) {
     CHECK_OK(hcq_signal_set(gate.signal, gate.value));
 }
+
+/* Opens it and waits for what was behind. */
+#define GATE_END(gate, done) do { open_gate(gate); WAIT_OK(done); } while (0)
 
 /* Submits one queue with one wait and one signal, each of which may be NULL. */
 static hcq_result submit_queue(hcq_queue *queue, hcq_device *device, const hcq_point *wait,

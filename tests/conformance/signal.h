@@ -90,8 +90,7 @@ TEST(a_repeated_value_gets_one_answer) {
                 WAIT_OK(three);
             }
             hold_release();
-            open_gate(gate);
-            WAIT_OK(five);
+            GATE_END(gate, five);
             CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
             synchronize_both();
             CHECK_OK(hcq_signal_reset(s, 0)); /* which forgets it */
@@ -106,9 +105,7 @@ TEST(a_broken_promise_is_forgotten) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_submission sub = submission(NULL, 0);
-    sub.signals = both;
-    sub.signal_count = 2;
+    hcq_submission sub = {.signals = both, .signal_count = 2};
     CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
     CHECK_INDEX(hcq_queue_signal(q, five), 0); /* nor may the list say what the recording does */
     sub.queues = &q;
@@ -293,8 +290,7 @@ TEST(destroyed_ends_what_cannot_come) {
     CHECK_RESULT(test_poll(done[0]), HCQ_TIMEOUT);
     SILENT(&n[0]);
     SAYS(explain(done[0]), "destroyed"); /* nobody has to look for who might set it */
-    open_gate(gate);
-    WAIT_OK(done[0]);
+    GATE_END(gate, done[0]);
     WAIT_OK(done[2]);
     NOTIFIED(&n[0], HCQ_OK);
 }

@@ -36,8 +36,7 @@ static void place_check(const place *p, const unsigned char *want) {
 }
 
 static place make_place(hcq_device *device, uint32_t flags) {
-    place p;
-    memset(&p, 0, sizeof p);
+    place p = {0};
     if (device) {
         CHECK_OK(hcq_alloc(device, END_BYTES, flags, &p.buffer));
     } else {
@@ -68,8 +67,7 @@ static void transfer_once(const place *to, const place *from, uint32_t size, uin
 TEST(transfer_every_way) {
     static const uint32_t sizes[] = {1, 4097, 100003};
     hcq_device_desc desc = test_desc();
-    test_memory memory;
-    memset(&memory, 0, sizeof memory);
+    test_memory memory = {0};
     desc.memory.user = &memory;
     desc.staging_bytes = 4096;         /* the large ones need many batches */
     desc.staging_count = 3;
@@ -142,8 +140,7 @@ TEST(transfer_times_out) {
                          HCQ_TIMEOUT);
         }
         transfers_pass(free_one, free_two);
-        open_gate(gate);
-        WAIT_OK(held);
+        GATE_END(gate, held);
         synchronize_both();
         uint32_t word = READ32(a, 0);
         CHECK(word == 0 || word == 0x2b2b2b2bu);
@@ -184,8 +181,7 @@ TEST(transfer_is_followed_by_both) {
             WAIT_OK(beside);
             CHECK_RESULT(test_poll(later[k]), HCQ_TIMEOUT);
         }
-        open_gate(gate);
-        WAIT_OK(later[0]);
+        GATE_END(gate, later[0]);
         WAIT_OK(later[1]);
         CHECK_FILLED(a, 2);
         CHECK_FILLED(b, 2);
@@ -310,8 +306,7 @@ TEST(transfer_large_updates) {
         }
         memset(data, 0, BYTES);
         CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-        open_gate(gate);
-        WAIT_OK(done);
+        GATE_END(gate, done);
         for (uint32_t i = 0; i < N; i++) {
             fill_pattern(data, BYTES, T.seed + i + round);
             CHECK_BYTES(a[i], data, BYTES);
@@ -342,8 +337,7 @@ TEST(transfer_list_lane_and_failure) {
     } else {
         CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* behind the lane's earlier work */
     }
-    open_gate(gate);
-    WAIT_OK(done);
+    GATE_END(gate, done);
     CHECK_OK(hcq_transfer_submit(T.dev, &wait, 1, &late, 1, &failed));
     CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &last));
     CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST, NULL));

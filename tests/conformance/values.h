@@ -194,12 +194,8 @@ static hcq_queue *make_putter(hcq_buffer out, int bound) {
 static hcq_result put_behind(hcq_queue *q, hcq_device *device, uint64_t index, uint64_t value,
                              const hcq_point *wait, uint32_t flags, hcq_point *done) {
     const hcq_value v[2] = {hcq_number(index), hcq_number(value)};
-    hcq_submission s = submission(&q, 1);
-    s.values = v;
-    s.value_count = 2;
-    s.waits = wait;
-    s.wait_count = wait ? 1 : 0;
-    s.flags = flags;
+    hcq_submission s = {.queues = &q, .queue_count = 1, .values = v, .value_count = 2,
+                        .waits = wait, .wait_count = wait ? 1 : 0, .flags = flags};
     return hcq_submit(device, &s, 1, done);
 }
 

@@ -45,9 +45,7 @@ TEST(deadlines) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point reached = hcq_at(s, 1), pending = hcq_at(s, 2), open = hcq_at(gate, 1);
     hcq_point never = hcq_at(failed, 1), done[3];
-    hcq_submission sub = submission(NULL, 0);
-    sub.waits = &open;
-    sub.wait_count = 1;
+    hcq_submission sub = {.waits = &open, .wait_count = 1};
     memset(done, 0, sizeof done);
     CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST, NULL));
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
@@ -121,11 +119,7 @@ TEST(waits_of_many_points) {
     hcq_device *devices[2] = {open_labelled("left", HCQ_NEVER), open_labelled("right", HCQ_NEVER)};
     for (uint32_t count = 15; count <= MOST; count++) {
         hcq_signal s[MOST];
-        blocked_call wait;
-        memset(&wait, 0, sizeof wait);
-        wait.count = count;
-        wait.mode = HCQ_ANY;
-        wait.timeout_ns = HCQ_FOREVER;
+        blocked_call wait = {.count = count, .mode = HCQ_ANY, .timeout_ns = HCQ_FOREVER};
         for (uint32_t i = 0; i < count; i++) {
             s[i] = make_signal(devices[i % 2], 0);
             wait.points[i] = hcq_at(s[i], 5);
@@ -224,8 +218,7 @@ TEST(waits_hear_the_end) {
         hcq_device *device = test_open(0, &desc);
         hcq_signal s = make_signal(device, 0), t = make_signal(dev2(), 0);
         hcq_point point = hcq_at(s, 1), other = hcq_at(t, 1), gate = make_gate(T.dev), held;
-        blocked_call call;
-        memset(&call, 0, sizeof call);
+        blocked_call call = {0};
         hold_reset();
         log_clear();
         if (end >= END_DESTROY_RAISED) {

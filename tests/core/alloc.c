@@ -104,11 +104,6 @@ static void go_deep(hcq_result (*path)(bench *), bench *b) {
     CHECK_OK(hcq_signal_set(open.signal, 1));
 }
 
-static hcq_result host_nothing(void *user) {
-    (void)user;
-    return HCQ_OK;
-}
-
 /* A device's service thread starts when it is first needed: that is set-up. */
 static void start_services(void) {
     hcq_device *devices[2] = {T.dev, dev2()};

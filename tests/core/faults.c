@@ -358,9 +358,8 @@ static hcq_result scenario_graph(scenario *c) {
 /* The same graph and a bound queue, with the profile on where there is one. */
 static hcq_result scenario_profile(scenario *c) {
     hcq_device_info info;
-    hcq_profile_desc desc;
+    hcq_profile_desc desc = {0};
     hcq_point done;
-    memset(&desc, 0, sizeof desc);
     desc.events = 256;
     STEP(hcq_device_info_get(c->dev, &info));
     const int on = (info.features & HCQ_FEATURE_PROFILING) != 0;
@@ -384,9 +383,8 @@ static const hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memor
 
 /* A registry, a driver and a device by hand, all with hooks that fail. */
 static hcq_result scenario_drivers(scenario *c) {
-    hcq_device_desc desc;
+    hcq_device_desc desc = {0};
     hcq_device *device;
-    memset(&desc, 0, sizeof desc);
     desc.memory = hooks;
     STEP(hcq_registry_create(&hooks, &c->registry));
     STEP(hcq_registry_register(c->registry, &mock_backend));
@@ -454,8 +452,7 @@ typedef enum fault_mode { FAIL_ONCE, FAIL_UNTIL_REFUSED, FAIL_FROM_THERE_ON } fa
 
 /* Runs the scenario with the n-th allocation failing; 1 = it never came to it. */
 static int run_with_fault(fault_mode mode, uint64_t n) {
-    scenario c;
-    memset(&c, 0, sizeof c);
+    scenario c = {0};
     memset(&T.memory, 0, sizeof T.memory);
     log_clear();
     c.retry = mode != FAIL_FROM_THERE_ON;

@@ -43,11 +43,6 @@ static struct {
     unsigned char *page, bytes[128], ones[16];
 } F;
 
-static hcq_result host_fn(void *user) {
-    (void)user;
-    return HCQ_OK;
-}
-
 static hcq_result custom_fn(void *native, const void *payload, void *user) {
     (void)native;
     (void)payload;
@@ -55,14 +50,9 @@ static hcq_result custom_fn(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
-static void never_called(void *user, hcq_result result) {
-    (void)user;
-    (void)result;
-}
-
 static hcq_notification notified(void) {
     hcq_notification n = {0};
-    CHECK_OK(hcq_notify(hcq_at(F.s, 1000000), never_called, NULL, &n));
+    CHECK_OK(hcq_notify(hcq_at(F.s, 1000000), notify_nothing, NULL, &n));
     return n;
 }
 
@@ -91,7 +81,7 @@ static void again(hcq_queue *q) {
         CHECK_INDEX(hcq_queue_copy(q, F.a, F.b, 16), 5);
         CHECK_INDEX(hcq_queue_fill(q, F.a, 16, 7, 4), 6);
         CHECK_INDEX(record_word(q, F.a, 1, 4), 7);
-        CHECK_INDEX(hcq_queue_host(q, host_fn, NULL), 8);
+        CHECK_INDEX(hcq_queue_host(q, host_nothing, NULL), 8);
         CHECK_INDEX(hcq_queue_custom(q, &F.type, F.bytes), 9);
         CHECK_INDEX(hcq_queue_wait_device(q, T.dev), 10);
     } else if (q == F.g) {

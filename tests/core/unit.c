@@ -65,10 +65,7 @@ TEST_BARE(heap_sorts_bursts) {
 /* ---- failed numbers ------------------------------------------------------- */
 
 static hcq_device failures_device(uint32_t ranges) {
-    hcq_device dev;
-    memset(&dev, 0, sizeof dev);
-    dev.hooks = hcqi_hooks(NULL);
-    dev.desc.failure_ranges = ranges;
+    hcq_device dev = {.hooks = hcqi_hooks(NULL), .desc.failure_ranges = ranges};
     return dev;
 }
 
@@ -78,13 +75,10 @@ TEST_BARE(failures_are_exact) {
     enum { COUNT = 4000 };
     static hcq_result failed[COUNT];
     static int said[COUNT];
-    hcqi_reason reason;
-    memset(&reason, 0, sizeof reason);
-    reason.refs = 1;
+    hcqi_reason reason = {.refs = 1};
     for (uint32_t ranges = 1; ranges <= 1000; ranges *= 10) {
         hcq_device dev = failures_device(ranges);
-        hcqi_failures f;
-        memset(&f, 0, sizeof f);
+        hcqi_failures f = {0};
         memset(failed, 0, sizeof failed);
         for (uint32_t round = 1; round < 1200; round++) {
             uint32_t number = round * 3 + random_below(40);
@@ -123,8 +117,7 @@ static void *no_memory(void *user, size_t size, size_t align) {
 /* Without memory for a range nobody guesses. */
 TEST_BARE(failures_without_memory) {
     hcq_device dev = failures_device(100);
-    hcqi_failures f;
-    memset(&f, 0, sizeof f);
+    hcqi_failures f = {0};
     for (uint64_t number = 10; number < 20; number += 2) {
         hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST, NULL);
     }
@@ -190,8 +183,7 @@ TEST_BARE(pools_give_back_what_a_burst_took) {
     enum { COUNT = 5000 };
     static hcq_device dev;
     static void *items[COUNT];
-    hcqi_pool pool;
-    memset(&pool, 0, sizeof pool);
+    hcqi_pool pool = {0};
     memset(&T.memory, 0, sizeof T.memory);
     dev.hooks = test_desc().memory;
     CHECK(hcqi_pool_init(&pool, &dev, 100, 50));
@@ -226,11 +218,6 @@ TEST_BARE(pools_give_back_what_a_burst_took) {
 
 /* ---- signal handles ------------------------------------------------------- */
 
-static void nothing(void *user, hcq_result result) {
-    (void)user;
-    (void)result;
-}
-
 /* A place whose serials are used up is left alone; so is a whole device slot. */
 TEST(handles_never_come_again) {
     hcq_device *dev = test_open(2, NULL);
@@ -250,7 +237,7 @@ TEST(handles_never_come_again) {
     dev->signals.free_head = dev->notices.free_head = 0;
     dev->signals.used = dev->notices.used = 1u << HCQI_SLOT_BITS; /* as many as there can be */
     CHECK_RESULT(hcq_signal_create(dev, 0, &next), HCQ_ERROR_LIMIT);
-    CHECK_RESULT(hcq_notify(hcq_at(hcq_device_timeline(dev), 1), nothing, NULL, NULL),
+    CHECK_RESULT(hcq_notify(hcq_at(hcq_device_timeline(dev), 1), notify_nothing, NULL, NULL),
                  HCQ_ERROR_LIMIT);
     dev->signals = signals;
     dev->notices = notices;
@@ -377,8 +364,7 @@ TEST(equal_bytes_are_kept_once) {
 }
 
 TEST_BARE(threads_that_do_not_start) {
-    hcq_sys_thread thread;
-    memset(&thread, 0, sizeof thread);
+    hcq_sys_thread thread = {0};
     thread_error = ENOMEM;
     CHECK_RESULT(hcq_sys_thread_start(&thread), HCQ_ERROR_OUT_OF_MEMORY);
     thread_error = EAGAIN;

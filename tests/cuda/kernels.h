@@ -150,6 +150,7 @@ static int32_t record_spin(hcq_queue *queue, const gates *g, uint32_t gate) {
 static void gate_let(const gates *g, uint32_t gate) {
     __atomic_store_n(gate_word(g, gate, 0), 1, __ATOMIC_SEQ_CST);
 }
+#define GATE_END(g, gate, done) do { gate_let(g, gate); WAIT_OK(done); } while (0)
 
 static void gate_shut(const gates *g, uint32_t gate) {
     __atomic_store_n(gate_word(g, gate, 0), 0, __ATOMIC_SEQ_CST);

@@ -60,8 +60,7 @@ TEST(written_memory_is_combined) {
         CHECK_U64(found & COMBINED, i % 2 ? COMBINED : 0);
         CHECK_OK(hcq_free(b));
     }
-    gate_let(&g, 0);
-    WAIT_OK(done);
+    GATE_END(&g, 0, done);
     raw_close(&a);
     CHECK_OK(hcq_close(device));
 }
@@ -149,8 +148,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
     CHECK_OK(hcq_trim(device, 0));
     CHECK_OK(imports ? hcq_import(device, pages, sizeof pages, &buffers[0]) : HCQ_OK);
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    gate_let(g, 0);
-    WAIT_OK(done);
+    GATE_END(g, 0, done);
     CHECK_OK(imports ? hcq_free(buffers[0]) : HCQ_OK); /* this one may wait: it is yours now */
 }
 
@@ -240,8 +238,7 @@ TEST(imports_that_share_a_page) {
         CHECK_OK(hcq_free(ends[goes]));
         CHECK_OK(hcq_trim(devices[goes], 0));
         CHECK(!mocked || stats_now().registered != 0);
-        gate_let(&g, 0);
-        WAIT_OK(done);
+        GATE_END(&g, 0, done);
         CHECK_U64(memory[(stays ? 1001 : 0) + 9], stays ? 1 : 0x01020305);
         CHECK_U64(READ32(words, 999), 0x01020304);
         CHECK_OK(hcq_free(ends[stays]));

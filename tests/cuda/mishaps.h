@@ -70,10 +70,9 @@ static int mishap_start(int argc, char **argv) {
    the device can be used again. */
 static void mishap_play(uint32_t flags, int error) {
     stage g;
-    hcq_error_info info;
+    hcq_error_info info = {0};
     hcq_device *again = NULL;
     hcq_device_desc desc = test_desc();
-    memset(&info, 0, sizeof info);
     test_cuda_desc.flags |= flags & ~(uint32_t)STAGE_MAY_LEAVE;
     stage_play(&g, "CUDA", &desc, stage_native);
     if (g.device && stage_is_lost) {

@@ -65,8 +65,7 @@ static void acquire_on(uint32_t way) {
         CHECK_U64(raw_word(&a, 0), 3);
         CHECK_RESULT(test_poll(later), HCQ_TIMEOUT);
     }
-    gate_let(&g, 1);
-    WAIT_OK(later);
+    GATE_END(&g, 1, later);
     settle(device);
     CHECK(COUNT(device, EVENTS) <= used + 4);
     raw_close(&a);
@@ -112,8 +111,7 @@ TEST(points_without_events) {
     CHECK_RESULT(hcq_cuda_event_release(T.dev, event), HCQ_ERROR_INVALID); /* not its own */
     CHECK_OK(hcq_cuda_event_release(dev2(), event));
     CHECK_RESULT(hcq_cuda_event_acquire(cpu, there, &event), HCQ_ERROR_UNSUPPORTED);
-    gate_let(&g, 0);
-    WAIT_OK(there);
+    GATE_END(&g, 0, there);
     CHECK_INDEX(hcq_queue_host(bad, host_refuses, NULL), 0);
     held = submit_of(bad, T.dev);
     WAIT_RESULT(held, HCQ_ERROR_HOST);
@@ -135,8 +133,7 @@ TEST(acquired_events_stay) {
         hcq_point first = submit_spin(&g, 0, 0);
         CHECK_OK(hcq_cuda_event_acquire(device, first, &events[0]));
         CHECK_OK(hcq_cuda_event_acquire(device, first, &events[1]));
-        gate_let(&g, 0);
-        WAIT_OK(first);
+        GATE_END(&g, 0, first);
         CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
         hcq_point done = first;
         for (uint32_t i = 0; i < 200; i++) {
@@ -198,8 +195,7 @@ static void import_on(uint32_t way) {
             CHECK(i % STREAMS < k || test_poll(points[i]) == HCQ_TIMEOUT);
         }
         CHECK_RESULT(test_poll(copied[k]), HCQ_TIMEOUT);
-        gate_let(&g, k);
-        WAIT_OK(points[k]);
+        GATE_END(&g, k, points[k]);
         WAIT_OK(copied[k]);
         CHECK_U64(raw_word(&a, 16 + k), k + 1);
     }

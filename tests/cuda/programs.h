@@ -227,7 +227,7 @@ TEST(dynamic_shared_memory) {
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         hcq_program_desc desc = own_desc("ct_first", NULL);
         hcq_program *program = NULL;
-        hcq_cuda_program_info info;
+        hcq_cuda_program_info info = {0};
         desc.shared_bytes = sizes[i].bytes;
         if (!sizes[i].works) {
             refused(&desc, "shared");
@@ -237,7 +237,6 @@ TEST(dynamic_shared_memory) {
         uint64_t set = calls_of("cuFuncSetAttribute");
         CHECK_OK(hcq_program_create(T.dev, &desc, &program));
         CHECK(sizes[i].bytes <= 48 * 1024 || calls_of("cuFuncSetAttribute") > set);
-        memset(&info, 0, sizeof info);
         CHECK_OK(hcq_cuda_program(program, &info));
         CHECK_U64(info.dynamic_bytes, sizes[i].bytes);
         CHECK(info.function != NULL && info.max_threads >= 1 && info.max_threads <= 1024);

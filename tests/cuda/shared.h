@@ -12,8 +12,7 @@ static int mocked;
 #define COUNT(device, name) test_query((device), HCQ_CUDA_QUERY_##name)
 
 static mock_cuda_counts stats_now(void) {
-    mock_cuda_counts counts;
-    memset(&counts, 0, sizeof counts);
+    mock_cuda_counts counts = {0};
     if (mocked) {
         M.stats(&counts);
     }
@@ -68,8 +67,7 @@ static int is_one_stream(uint32_t way) {
 }
 
 static hcq_cuda_info info_of(hcq_device *device) {
-    hcq_cuda_info info;
-    memset(&info, 0, sizeof info);
+    hcq_cuda_info info = {0};
     CHECK_OK(hcq_cuda_info_get(device, &info));
     return info;
 }
@@ -80,11 +78,6 @@ static void imports_are_gone(void) {
     settle(T.dev);
     settle(dev2());
     CHECK_U64(stats_now().registered, 0);
-}
-
-static hcq_result host_ok(void *user) {
-    (void)user;
-    return HCQ_OK;
 }
 
 /* ---- tests that set the mock up themselves ---- */

@@ -101,8 +101,7 @@ TEST(many_waits_share_an_event) {
         CHECK(COUNT(device, WAITS) >= 1 || is_one_stream(way));
         CHECK(COUNT(device, WAITS) + COUNT(device, VALUE_WAITS) <= times + 8);
         CHECK_RESULT(test_poll(last[0]), HCQ_TIMEOUT);
-        gate_let(&g, 0);
-        WAIT_OK(last[0]);
+        GATE_END(&g, 0, last[0]);
         WAIT_OK(last[1]);
         settle(device);
         CHECK(COUNT(device, EVENTS) <= used + 4);
@@ -187,11 +186,9 @@ static void exact_on(uint32_t way, int copies, int by_signal) {
         WAIT_OK(done);
     }
     CHECK_RESULT(test_poll(second), HCQ_TIMEOUT);
-    gate_let(&g, 1);
-    WAIT_OK(second);
+    GATE_END(&g, 1, second);
     CHECK_RESULT(test_poll(third), HCQ_TIMEOUT);
-    gate_let(&g, 2);
-    WAIT_OK(third);
+    GATE_END(&g, 2, third);
     CHECK_OK(hcq_close(device));
 }
 
@@ -232,8 +229,7 @@ TEST(clock_beside_work) {
     gate_until_begun(&g, 0);
     CHECK_OK(hcq_device_clock(T.dev, &clock));
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    gate_let(&g, 0);
-    WAIT_OK(done);
+    GATE_END(&g, 0, done);
 }
 
 /* A reading claims less the older it is: at most 100 millionths of its age. */

@@ -334,18 +334,15 @@ static hcq_buffer span_buffer(const graph *g, const span *s) {
 }
 
 static mixing_args call_args(const graph *g, const call *c) {
-    mixing_args args;
-    memset(&args, 0, sizeof args);
-    args.dst = g->buffers[c->dst.name].address + c->dst.at;
-    args.a = g->buffers[c->a.name].address + c->a.at;
-    args.b = g->buffers[c->b.name].address + c->b.at;
-    args.with = c->with;
+    mixing_args args = {.dst = g->buffers[c->dst.name].address + c->dst.at,
+                        .a = g->buffers[c->a.name].address + c->a.at,
+                        .b = g->buffers[c->b.name].address + c->b.at, .with = c->with};
     return args;
 }
 
 static fill_payload call_payload(const graph *g, const call *c) {
     fill_payload p;
-    memset(&p, 0, sizeof p);
+    memset(&p, 0, sizeof p);           /* what lies between, too */
     p.address = g->buffers[c->dst.name].address + c->dst.at;
     p.size = c->dst.size;
     p.value = (uint32_t)c->value;

@@ -183,17 +183,12 @@ static uint32_t *case_word(const overlap_case *c, uint32_t number, uint32_t oper
 
 static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hcq_point *point) {
     hcq_value inputs[2];
-    hcq_submission s;
     for (uint32_t n = 0; n < 2; n++) {
         inputs[n] = hcq_value_of(hcq_view(C.buffers[c->inputs[number][n].cell],
                                           c->inputs[number][n].word * 4, INPUT_WORDS * 4));
     }
-    memset(&s, 0, sizeof s);
-    s.queues = &q;
-    s.queue_count = 1;
-    s.values = inputs;
-    s.value_count = inputs_of(c);
-    s.flags = c->flags;
+    hcq_submission s = {.queues = &q, .queue_count = 1, .values = inputs,
+                        .value_count = inputs_of(c), .flags = c->flags};
     CHECK_OK(hcq_submit(T.dev, &s, 1, point));
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t *operands = c->operands[i];
@@ -246,13 +241,9 @@ TEST(launches_follow_an_older_plan) {
     hcq_buffer other = make_words(dev2(), 1), copied = make_words(dev2(), 1);
     hcq_queue *q = make_queue(T.dev, HCQ_GRAPH);
     hcq_point points[2];
-    hcq_submission sub;
     const uint32_t seven = 7;
     memset(&P, 0, sizeof P);
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &q;
-    sub.queue_count = 1;
-    sub.flags = HCQ_OVERLAP;
+    hcq_submission sub = {.queues = &q, .queue_count = 1, .flags = HCQ_OVERLAP};
     CHECK_OK(hcq_copyin(from, &seven, 4));
     record_host(q, 0, T.dev, hold_first);
     CHECK_INDEX(hcq_queue_copy(q, to[0], from, 4), 1);

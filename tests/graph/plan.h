@@ -218,8 +218,7 @@ static void check_lanes(const graph *g, const hcqi_plan *plan) {
 /* Every pair that matters is ordered, and a call signals where somebody waits for it. */
 static void check_order(const graph *g, const hcqi_plan *plan) {
     uint32_t other, late;
-    set awaited;
-    memset(&awaited, 0, sizeof awaited);
+    set awaited = {0};
     for (uint32_t i = 0; i < g->count; i++) {
         const hcqi_call *c = &plan->calls[i];
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {

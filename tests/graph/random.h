@@ -127,10 +127,7 @@ static void choose_variables(const graph *g, launch *l) {
 }
 
 static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *point) {
-    hcq_submission s;
-    hcq_value values[HCQ_MAX_VALUES];
-    memset(&s, 0, sizeof s);
-    memset(values, 0, sizeof values);
+    hcq_value values[HCQ_MAX_VALUES] = {0};
     for (uint32_t n = 0; n < INPUTS; n++) {
         const binding *b = &l->inputs[n];
         if (is_touched(g, FIRST_INPUT + n, 0)) { /* others may be missing; larger is fine */
@@ -142,13 +139,9 @@ static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *poin
     for (uint32_t v = 0; v < VARIABLES; v++) {
         values[VARIABLE_NUMBER(v)] = hcq_number(l->variables[v]);
     }
-    s.waits = &W.gate;
-    s.wait_count = l->held && W.shut;
-    s.queues = &g->queue;
-    s.queue_count = 1;
-    s.values = values;
-    s.value_count = INPUT_NUMBER(INPUTS);
-    s.flags = l->flags;
+    hcq_submission s = {.waits = &W.gate, .wait_count = l->held && W.shut, .queues = &g->queue,
+                        .queue_count = 1, .values = values, .value_count = INPUT_NUMBER(INPUTS),
+                        .flags = l->flags};
     return hcq_submit(W.devices[g->devices[0]], &s, 1, point);
 }
 
@@ -201,7 +194,6 @@ static void wait_for(const hcq_point *points, uint32_t count) {
    follows it although nobody waits. */
 static void submit_plain(const graph *g, const hcq_point *waits, uint32_t wait_count) {
     const call *c = &g->calls[pick(g->count)];
-    hcq_submission s;
     hcq_queue *q = NULL;
     span where;
     uint64_t value = test_random(&W.random);
@@ -212,12 +204,8 @@ static void submit_plain(const graph *g, const hcq_point *waits, uint32_t wait_c
     MUST(hcq_queue_create(W.devices[c->device], chance(30) ? HCQ_COPY : HCQ_COMPUTE, &q));
     MUST_INDEX(hcq_queue_fill(q, hcq_view(W.memory[where.name], where.at, where.size),
                               where.size, value, 8), 0);
-    memset(&s, 0, sizeof s);
-    s.waits = waits;
-    s.wait_count = wait_count;
-    s.queues = &q;
-    s.queue_count = 1;
-    s.flags = chance(30) ? HCQ_UNORDERED : 0;
+    hcq_submission s = {.waits = waits, .wait_count = wait_count, .queues = &q, .queue_count = 1,
+                        .flags = chance(30) ? HCQ_UNORDERED : 0};
     MUST(hcq_submit(W.devices[c->device], &s, 1, NULL));
     hcq_queue_destroy(q);
     fill_bytes(W.model[where.name] + where.at, where.size, value, 8);

@@ -339,15 +339,12 @@ static void step_and_launch(post *p, uint32_t flags) {
     uint32_t words[2], want[2];
     for (int step = 0; step < 2; step++) {
         hcq_buffer all[] = {p->a, p->b, p->on[0], p->on[1], p->result};
-        hcq_submission once;
         for (uint32_t i = 0; i < 5; i++) {
             const uint32_t is[2] = {3 + 7 * i, 5 + i};
             CHECK_OK(hcq_copyin(all[i], is, sizeof is));
         }
-        memset(&once, 0, sizeof once);
-        once.queues = &p->q;
-        once.queue_count = 1;
-        once.flags = step ? HCQ_STEP | flags : 0;
+        hcq_submission once = {.queues = &p->q, .queue_count = 1,
+                               .flags = step ? HCQ_STEP | flags : 0};
         CHECK_OK(hcq_submit_and_wait(p->devices[METAL], &once, 1, BOUND, NULL));
         CHECK_OK(hcq_copyout(step ? words : want, p->result, sizeof words));
     }

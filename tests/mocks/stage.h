@@ -24,11 +24,6 @@ typedef struct stage {
     hcq_queue *q, *copy, *graph, *lone;
 } stage;
 
-static hcq_result stage_host(void *user) {
-    (void)user;
-    return HCQ_OK;
-}
-
 static int stage_run(hcq_queue *queue, hcq_device *device) {
     hcq_point done;
     return TAKE(hcq_queue_submit(queue, device, &done)) &&
@@ -65,7 +60,7 @@ static void stage_record(const stage *g) {
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 3, 61), 61, 7, 1);
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 1024, 512), 512, 0x123456789a, 8);
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 2048, 62), 62, 7, 2);
-    (void)hcq_queue_host(g->q, stage_host, NULL);
+    (void)hcq_queue_host(g->q, host_nothing, NULL);
     (void)record_word(g->q, g->b, 5, 8);
     (void)record_word(g->q, g->a, 5, 4);
     (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, many, four);
@@ -95,12 +90,8 @@ static void stage_replay(const stage *g) {
 
 /* Two lanes wait for each other. */
 static void stage_turns(const stage *g) {
-    hcq_submission s;
     hcq_point done = {{0}, 0}, before = {{0}, 0};
-    memset(&s, 0, sizeof s);
-    s.queues = &g->lone;
-    s.queue_count = 1;
-    s.waits = &before;
+    hcq_submission s = {.queues = &g->lone, .queue_count = 1, .waits = &before};
     for (uint32_t i = 0; i < 6; i++) {
         s.affinity = i & 1;
         if (TAKE(hcq_submit(g->device, &s, 1, &done))) {

@@ -201,8 +201,7 @@ static void commit(scene *s, act what) {
 }
 
 static void commit_all(const struct crime *crime) {
-    scene s;
-    memset(&s, 0, sizeof s);
+    scene s = {0};
     mock_vk_options.flags = MOCK_VK_LATE_SIGNALS;
     rig_open(&s.r);
     s.c = rig_begin(&s.r, 0);

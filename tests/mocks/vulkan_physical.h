@@ -177,9 +177,8 @@ enum { MOCK_VK_EXTENSIONS = sizeof mock_vk_extensions / sizeof mock_vk_extension
 /* Lists those from `first` to `last`. */
 static VkResult mock_vk_list_extensions(uint32_t without, uint32_t first, uint32_t last,
                                         uint32_t *count, VkExtensionProperties *properties) {
-    VkExtensionProperties all[MOCK_VK_EXTENSIONS];
+    VkExtensionProperties all[MOCK_VK_EXTENSIONS] = {0};
     uint32_t there = 0;
-    memset(all, 0, sizeof all);
     for (uint32_t i = first; i <= last; i++) {
         if (!(without & mock_vk_extensions[i].without)) {
             strcpy(all[there++].extensionName, mock_vk_extensions[i].name);

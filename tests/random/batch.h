@@ -391,26 +391,20 @@ static hcq_queue *record_kept(actor *me, const draft *d, uint64_t *index) {
 
 /* Some wait at once: for an answer that is one of those that may be. */
 static void submit(actor *me, const draft *d, claim *own) {
-    hcq_submission s;
     hcq_device *device = W.devices[d->device];
     hcq_point waits[LIST];
     hcq_queue *queues[PARTS];
     uint64_t index = 0;
-    memset(&s, 0, sizeof s);
     for (uint32_t i = 0; i < d->wait_count; i++) {
         waits[i] = d->waits[i]->point;
     }
     for (uint32_t k = 0; k < d->part_count; k++) {
         queues[k] = d->kept ? record_kept(me, d, &index) : record_fresh(me, d, k);
     }
-    s.waits = waits;
-    s.wait_count = d->wait_count;
-    s.queues = queues;
-    s.queue_count = d->part_count;
-    s.signals = &d->raise;
-    s.signal_count = d->raise.value != 0;
-    s.affinity = d->affinity;
-    s.flags = d->ordered ? 0 : HCQ_UNORDERED;
+    hcq_submission s = {.waits = waits, .wait_count = d->wait_count, .queues = queues,
+                        .queue_count = d->part_count, .signals = &d->raise,
+                        .signal_count = d->raise.value != 0, .affinity = d->affinity,
+                        .flags = d->ordered ? 0 : HCQ_UNORDERED};
     const hcq_value number = hcq_number(index);
     s.values = &number;
     s.value_count = d->kept ? 1 : 0;

@@ -68,9 +68,7 @@ static void *copier_run(void *user) {
 /* Handlers without SA_RESTART: every sleep in the kernel ends with EINTR. */
 static void interrupt_start(void) {
     struct itimerval timer = {{0, 300}, {0, 300}};
-    struct sigaction how;
-    memset(&how, 0, sizeof how);
-    how.sa_handler = interrupted;
+    struct sigaction how = {.sa_handler = interrupted};
     sigaction(SIGUSR1, &how, NULL);
     sigaction(SIGALRM, &how, NULL);
     E.stop = 0;

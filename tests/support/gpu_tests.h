@@ -33,16 +33,10 @@ static hcq_device *device_with_slots(uint32_t slots) {
 /* Submits to one lane, behind a point and raising another, if they are given. */
 static hcq_point submit_to(hcq_device *device, hcq_queue *queue, uint64_t lane,
                            const hcq_point *wait, const hcq_point *signal) {
-    hcq_submission s;
+    hcq_submission s = {.waits = wait, .wait_count = wait ? 1 : 0, .queues = &queue,
+                        .queue_count = queue ? 1 : 0, .signals = signal,
+                        .signal_count = signal ? 1 : 0, .affinity = lane};
     hcq_point done = {{0}, 0};
-    memset(&s, 0, sizeof s);
-    s.waits = wait;
-    s.wait_count = wait ? 1 : 0;
-    s.queues = &queue;
-    s.queue_count = queue ? 1 : 0;
-    s.signals = signal;
-    s.signal_count = signal ? 1 : 0;
-    s.affinity = lane;
     CHECK_OK(hcq_submit(device, &s, 1, &done));
     return done;
 }

@@ -16,10 +16,7 @@ static void log_line(void *user, hcq_result result, const char *text) {
 }
 
 static hcq_device_desc plain_desc(void) {
-    hcq_device_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.log_fn = log_line;
-    desc.timeout_ns = 20000000000u;
+    hcq_device_desc desc = {.log_fn = log_line, .timeout_ns = 20000000000u};
     return desc;
 }
 

@@ -471,19 +471,13 @@ static hcq_device_test test_forced;
 /* The variant's way to open a device; a test may change it, what is forced and the
    backends' parts, before test_open. */
 static TEST_UNUSED hcq_device_desc test_desc(void) {
-    hcq_device_desc desc;
-    memset(&desc, 0, sizeof desc);
+    hcq_device_desc desc = {.memory = {test_hook_alloc, test_hook_free, &T.memory},
+                            .log_fn = test_log_line, .log_user = &T.log, .test = &test_forced,
+                            .spin_ns = T.variant->spin_ns,
+                            .staging_bytes = T.variant->staging_bytes};
     memset(&test_cpu_desc, 0, sizeof test_cpu_desc);
     memset(&test_mock_desc, 0, sizeof test_mock_desc);
-    desc.memory.alloc_fn = test_hook_alloc;
-    desc.memory.free_fn = test_hook_free;
-    desc.memory.user = &T.memory;
-    desc.log_fn = test_log_line;
-    desc.log_user = &T.log;
     test_forced = T.variant->test;
-    desc.test = &test_forced;
-    desc.spin_ns = T.variant->spin_ns;
-    desc.staging_bytes = T.variant->staging_bytes;
     test_cpu_desc.flags = T.variant->cpu_flags;
     test_mock_desc.map = T.variant->mapped;
     desc.cpu = is_cpu() ? &test_cpu_desc : NULL;
@@ -888,12 +882,17 @@ static TEST_UNUSED int32_t record_word(hcq_queue *queue, hcq_buffer dst, uint64_
 static TEST_UNUSED hcq_result submit_lists(hcq_device *device, const hcq_point *wait,
                                            const hcq_point *signal, uint32_t flags,
                                            hcq_point *point) {
-    hcq_submission s;
-    memset(&s, 0, sizeof s);
-    s.waits = wait;
-    s.wait_count = wait ? 1 : 0;
-    s.signals = signal;
-    s.signal_count = signal ? 1 : 0;
-    s.flags = flags;
+    hcq_submission s = {.waits = wait, .wait_count = wait ? 1 : 0, .signals = signal,
+                        .signal_count = signal ? 1 : 0, .flags = flags};
     return hcq_submit(device, &s, 1, point);
+}
+
+static TEST_UNUSED hcq_result host_nothing(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+static TEST_UNUSED void notify_nothing(void *user, hcq_result result) {
+    (void)user;
+    (void)result;
 }

@@ -54,11 +54,10 @@ static void gate_signal(int number, siginfo_t *info, void *context) {
    the next time has to ask again. Every time sets the handler, since cmocka sets
    one of its own before each test. */
 static TEST_UNUSED void test_gate(uint32_t gate, void (*wait_fn)(void)) {
-    struct sigaction own, before;
+    struct sigaction own = {0}, before;
     if (!test_vk.shares_addresses) {
         return;
     }
-    memset(&own, 0, sizeof own);
     own.sa_sigaction = gate_signal;
     own.sa_flags = SA_SIGINFO | SA_NODEFER;
     sigemptyset(&own.sa_mask);

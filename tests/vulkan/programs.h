@@ -105,13 +105,11 @@ static uint64_t binding_rounds(binding *b, int buffers, int values) {
 /* Can the device change the descriptors of what is recorded? */
 static int binds_late(hcq_device *device) {
     hcq_vulkan_info info = {0};
-    VkPhysicalDeviceVulkan12Features more;
-    VkPhysicalDeviceFeatures2 features;
+    VkPhysicalDeviceVulkan12Features more = {0};
+    VkPhysicalDeviceFeatures2 features = {0};
     CHECK_OK(hcq_vulkan_info_get(device, &info));
     PFN_vkGetPhysicalDeviceFeatures2 get = (PFN_vkGetPhysicalDeviceFeatures2)info.loader(
         info.instance, "vkGetPhysicalDeviceFeatures2");
-    memset(&features, 0, sizeof features);
-    memset(&more, 0, sizeof more);
     features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     features.pNext = &more;
     more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
