@@ -8473,7 +8473,8 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         HCQI_REFUSE_UNLESS(s->dev, hcqi_signal_find(sub->waits[i].signal) != NULL,
                            HCQ_ERROR_CLOSED, "waits: signal %u is gone", i);
     }
-    hcqi_core.check_mark++;
+    int follow = s->count == 1 && sub->queues[0]->graph == NULL; /* what that raises */
+    hcqi_core.check_mark += !follow;
     for (uint32_t i = 0; i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         uint64_t value = sub->signals[i].value;
@@ -13910,7 +13911,7 @@ static HCQI_COLD hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, u
     if (size > SIZE_MAX / 2) { return NULL; } /* 32 bits */
     p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
     if (p == NULL) { return NULL; }
-    memset(p, 0, (size_t)head);        /* megabytes more are touched as they are filled */
+    memset(p, 0, (size_t)size);        /* its pages are there before commands are timed */
     p->size = (size_t)size;
     p->capacity = events;
     p->slots = slots;
