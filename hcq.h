@@ -2804,18 +2804,32 @@ static uint64_t hcqi_left(uint64_t deadline) {
     return now >= deadline ? 0 : deadline - now;
 }
 
-/* A word as a lock, the core's or a companion's: 0 free, 1 held, 2 contended. */
-static HCQI_HOT void hcqi_word_lock(uint32_t *word) {
-    int mine = hcqi_atomic_cas32(word, 0, 1);
+/* A word as a lock, the core's or a companion's: 0 free, 1 held, 2 contended. Who has slept
+   looks for as long as a step of a long cascade may take: that then lets it in. */
+static HCQI_CALLED void hcqi_word_sleep(uint32_t *word) {
+    int mine = 0, slept = 0;
     for (int i = 0; !mine && i < 40; i++) {
         hcqi_atomic_pause();
         mine = hcqi_atomic_load32(word) == 0 && hcqi_atomic_cas32(word, 0, 1);
     }
-    while (!mine && hcqi_atomic_swap32(word, 2) != 0) { hcq_sys_wait(word, 2, HCQ_FOREVER); }
+    for (; !mine && hcqi_atomic_swap32(word, 2) != 0; slept = 1) {
+        for (int i = 0; slept && !mine && i < 400; i++) {
+            hcqi_atomic_pause();
+            mine = hcqi_atomic_load32(word) == 0 && hcqi_atomic_cas32(word, 0, 2);
+        }
+        if (!mine) { hcq_sys_wait(word, 2, HCQ_FOREVER); }
+    }
 }
 
-static HCQI_HOT void hcqi_word_unlock(uint32_t *word) {
-    if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
+static HCQI_HOT void hcqi_word_lock(uint32_t *word) {
+    if (!hcqi_atomic_cas32(word, 0, 1)) { hcqi_word_sleep(word); }
+}
+
+/* 1: others wait for it. */
+static HCQI_HOT int hcqi_word_unlock(uint32_t *word) {
+    int contended = hcqi_atomic_swap32(word, 0) == 2;
+    if (contended) { hcq_sys_wake(word, 0); }
+    return contended;
 }
 
 static void hcqi_enter(void) {
@@ -2823,9 +2837,9 @@ static void hcqi_enter(void) {
     hcqi_atomic_store64(&hcqi_core.owner, hcqi_sys_thread_id());
 }
 
-static void hcqi_unlock(void) {
+static int hcqi_unlock(void) {
     hcqi_atomic_store64(&hcqi_core.owner, 0);
-    hcqi_word_unlock(&hcqi_core.lock);
+    return hcqi_word_unlock(&hcqi_core.lock);
 }
 
 /* Takes the lock, unless the thread has it: 1. */
@@ -5262,8 +5276,11 @@ static void hcqi_bells_ring(const hcqi_bells *bells) {
 static void hcqi_leave_briefly(void) {
     hcqi_bells bells;
     hcqi_bells_take(&bells);
-    hcqi_unlock();
+    int wanted = hcqi_unlock();
     hcqi_bells_ring(&bells);
+    for (int i = 0; wanted && i < 100 && hcqi_atomic_load32(&hcqi_core.lock) == 0; i++) {
+        hcqi_atomic_pause();
+    }
     hcqi_enter();
     hcqi_reap_all();
 }
