@@ -1,6 +1,6 @@
 /* hcq_kernel.h - a kernel written once, for the CPU, Vulkan and CUDA.
 
-   Recipe: put hcq_kernel.h beside hcq.h, and kernels into files of their own:
+   Recipe: keep it beside hcq.h, and write a kernel into a file of its own, saxpy.k say:
 
        #include "hcq_kernel.h"
 
@@ -11,12 +11,9 @@
            HCQ_FOR_X(i, n) { y.at[i] += a * x.at[i]; }
        }
 
-   saxpy.k is C, and goes to your program by #include "saxpy.k". For GPUs
-
-       sh hcq_kernel.sh saxpy.k
-
-   writes saxpy.k.h: SPIR-V by glslangValidator or glslc, PTX by clang (no CUDA needed)
-   or nvcc. Include it behind saxpy.k. Then, on whichever device,
+   `sh hcq_kernel.sh saxpy.k` writes saxpy.k.h, what GPUs run of it. In the program,
+   behind hcq.h, include "saxpy.k", the kernel for the CPU, and "saxpy.k.h". Then, for
+   whichever device,
 
        hcq_program_desc desc = HCQ_PROGRAM(saxpy);
        hcq_program_create(dev, &desc, &prog);
@@ -25,14 +22,78 @@
                       hcq_dim(64, 1, 1));
 
    Licence: as hcq.h.
+
+   ============================================================================
+   Kernels. A file is C, GLSL and CUDA C++ at once: what it says all three must
+   take. HCQ_KERNEL(name, ARGS) makes of it the struct name_args, the function for the
+   CPU name_cpu, an entry `name` in PTX, a SPIR-V module, and HCQ_PROGRAM(name), a
+   whole hcq_program_desc. Without the .k.h it is for the CPU alone.
+
+   Arguments, at least one: ARG(IN, OUT or INOUT, type of buffer, name), ARG(VALUE,
+   f32 f64 i32 u32 i64 or u64, name), ARG(STRUCT, one of yours, name), in the order of
+   the argument struct, which has C's layout on every device. A buffer is at[i]: f32s
+   f64s f16s i8s u8s i16s u16s i32s u32s i64s u64s, or yours, with its alignment:
+
+       HCQ_STRUCT(particle) { f32 x, y; u32 age; };
+       HCQ_BUFFERS(particles, particle, 4);
+
+   To store into what is IN does not compile, nor for GPUs to load what is OUT.
+
+   Loops. HCQ_FOR_X(i, n), HCQ_FOR_XY(x, width, y, rows) and HCQ_FOR_XYZ run their body
+   for each thread of the grid below the bounds, in no order: on the CPU they are loops
+   over the threads of a block, on a GPU the condition of one thread. A kernel has one.
+   block.id and block.size are there, .x .y .z; the size of the grid is an argument.
+
+   Shared memory. In HCQ_BLOCK_KERNEL(name, ARGS, SHARED, 16, 16, 1) the block is
+   fixed: exec says the same or {0,0,0}. SHARED lists what its threads share,
+   #define SUM_SHARED(VAR) VAR(f32, part, [256]). The body is phases, HCQ_PHASE_X(t)
+   { }, _XY, _XYZ: each for all threads of the block (t counts in it); what one phase
+   stored in shared memory the next one sees. Plain `for` and `if` may stand around
+   phases if all threads go the same way. What is declared outside of a phase is const
+   or such a for's counter: a thread has nothing of its own from one to the next, but
+   in shared memory. hcq_kernel.sh refuses what does not keep to that, and to end a
+   phase or a loop of threads by return, break or continue.
+
+   Words. HCQ_CONST u32 tap[3] = { 1u, 2u, 1u }; are tables, HCQ_FN f32 twice(f32 x)
+   { } helpers, which may take buffers: f32s, f32s_in, f32s_out. f32(x), u8(x) convert.
+   Numbers of 8 and 16 bits are for buffers: load by u32(p.at[i]), store u8(sum). There
+   are no pointers, casts in brackets, strings, enum, static, typedef, goto, sizeof; no
+   recursion; no 64-bit literals (u64(1u) << 40u); i32 does not become u32 by itself,
+   nor two kernels of a file share names of shared memory. GLSL keeps words, among them
+   half, input, output, sample, filter, common, active, buffer, in, out, and those with
+   two underscores. A buffer has up to 2^31 elements, a grid 2^32 threads each way.
+
+   Numbers. Integers wrap and are the same on all devices, f32 + - * too: rounded to
+   nearest, never fused, denormals as the device has them; gcc and clang fuse only with
+   -march=... or on ARM: give them -ffp-contract=off. So are these the same,
+   with up to so many units in the last place of error (ulp):
+
+       hcq_min hcq_max hcq_clamp hcq_abs hcq_floor, hcq_u32_bits hcq_f32_bits (the
+       number's bits), hcq_f16_to_f32(bits) hcq_f32_to_f16(x)   exact
+       hcq_exp 1   hcq_log 1   hcq_sin hcq_cos 2 up to |x| = 8192 (of 1.0 where they
+       are small)   hcq_pow: x > 0, that of hcq_exp(y * hcq_log(x))
+
+   / and hcq_sqrt are exact on the CPU and CUDA, 2.5 and 3 ulp on Vulkan, hcq_rsqrt and
+   hcq_tanh (4 ulp), which divide, accordingly. hcq_fma is fused, or not on Vulkan.
+   hcq_atomic_add, _min, _max, _exchange(place, value), _compare_exchange(place, old,
+   value) give what was there: u32, i32, where the device can u64; unordered.
+
+   What differs: division by 0; % of negative numbers; shifts by 32 or more; overflow
+   of i32 (the C compiler counts on none); floats beyond an integer's range; NaN in
+   comparisons where Vulkan keeps none; reading shared memory that nobody wrote.
+
+   Foreign kernels. Slang's SPIR-V with pointers (-target spirv) has hcq's argument
+   block if its parameters are one push constant that points to a struct; its CUDA
+   source goes through nvcc: put them into .spirv and .ptx (untested, as any compiler's).
 */
 #ifndef HCQ_KERNEL_H
 #define HCQ_KERNEL_H
 
 /* ========================================================================== */
 /* ---- the three languages -------------------------------------------------
-   Each says: types; HCQ_CONST, HCQ_FN; HCQ_STRUCT, HCQ_BUFFERS; kernels; loops;
-   atomics; the few functions of numbers that the rest below is written with. */
+   Each says: types; HCQ_CONST, HCQ_FN, HCQ_STRUCT, HCQ_BUFFERS; HCQI_K_KIND, the type
+   of an argument in the body; HCQI_K_KERNEL, what stands before a body; threads;
+   atomics and the functions of f32 that it has itself. */
 
 #if defined(HCQI_K_GLSL)
 
@@ -51,112 +112,97 @@
 #define HCQ_FN
 #define HCQ_STRUCT(name) struct name
 #define HCQ_BUFFERS(name, type, align)                                             \
-    HCQI_K_BUFFERS(align) buffer name { type at[]; };                                \
-    HCQI_K_BUFFERS(align) readonly buffer name##_in { type at[]; };                  \
-    HCQI_K_BUFFERS(align) writeonly buffer name##_out { type at[]; }
-#define HCQI_K_BUFFERS(align) layout(buffer_reference, std430, buffer_reference_align = align)
+    HCQI_K_REFERENCE(align) buffer name { type at[]; };                            \
+    HCQI_K_REFERENCE(align) readonly buffer name##_in { type at[]; };              \
+    HCQI_K_REFERENCE(align) writeonly buffer name##_out { type at[]; }
+#define HCQI_K_REFERENCE(align)                                                    \
+    layout(buffer_reference, std430, buffer_reference_align = align)
 
-layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
-
-struct hcqi_k_place { uvec3 id, size; };
-
-#define HCQI_K_MEMBER(kind, type, name) HCQI_K_MEMBER_##kind(type, name)
-#define HCQI_K_MEMBER_IN(type, name) type##_in name;
-#define HCQI_K_MEMBER_OUT(type, name) type##_out name;
-#define HCQI_K_MEMBER_INOUT(type, name) type name;
-#define HCQI_K_MEMBER_VALUE(type, name) type name;
-#define HCQI_K_MEMBER_STRUCT(type, name) type name;
-#define HCQI_K_PARAM(kind, type, name) HCQI_K_PARAM_##kind(type, name)
-#define HCQI_K_PARAM_IN(type, name) , type##_in name
-#define HCQI_K_PARAM_OUT(type, name) , type##_out name
-#define HCQI_K_PARAM_INOUT(type, name) , type name
-#define HCQI_K_PARAM_VALUE(type, name) , const type name
-#define HCQI_K_PARAM_STRUCT(type, name) , const type name
-#define HCQI_K_PASS(kind, type, name) , hcqi_args.name
+#define HCQI_K_IN(type) type##_in
+#define HCQI_K_OUT(type) type##_out
+#define HCQI_K_MEMBER(kind, type, name) HCQI_K_##kind(type) name;
+#define HCQI_K_PASS(kind, type, name) , hcqi_k_args.name
 #define HCQI_K_SHARED(type, name, dims) shared type name dims;
-
 #define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, gl_WorkGroupSize)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
-    SHARED(HCQI_K_SHARED)                                                            \
+    SHARED(HCQI_K_SHARED)                                                          \
     HCQI_K_KERNEL(name, ARGS, uvec3(x, y, z))
-#define HCQI_K_KERNEL(name, ARGS, size)                                              \
-    layout(buffer_reference, std430) buffer name##_args { ARGS(HCQI_K_MEMBER) };     \
-    void name##_body(const hcqi_k_place block ARGS(HCQI_K_PARAM));                     \
-    void name##_main(name##_args hcqi_args, uvec3 base) {                             \
-        hcqi_k_place block = hcqi_k_place(base + gl_WorkGroupID, size);                \
-        name##_body(block ARGS(HCQI_K_PASS));                                        \
+#define HCQI_K_KERNEL(name, ARGS, size)                                            \
+    HCQI_K_REFERENCE(8) buffer name##_args { ARGS(HCQI_K_MEMBER) };                \
+    void name##_body(const hcqi_k_place block ARGS(HCQI_K_PARAM));                 \
+    void name##_main(name##_args hcqi_k_args, uvec3 base) {                        \
+        name##_body(hcqi_k_place(base + gl_WorkGroupID, size) ARGS(HCQI_K_PASS));  \
     }                                                                              \
     void name##_body(const hcqi_k_place block ARGS(HCQI_K_PARAM))
 
+layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
+struct hcqi_k_place { uvec3 id, size; };
+bool hcqi_k_barrier() { memoryBarrierShared(); barrier(); return true; }
+#define HCQI_UNUSED
 #define HCQI_K_ONCE [[unroll]]
 #define HCQI_K_THREAD gl_LocalInvocationID
-bool hcqi_k_barrier() {
-    memoryBarrierShared();
-    barrier();
-    return true;
-}
 
 #define hcq_atomic_add(at, value) atomicAdd(at, value)
 #define hcq_atomic_min(at, value) atomicMin(at, value)
 #define hcq_atomic_max(at, value) atomicMax(at, value)
 #define hcq_atomic_exchange(at, value) atomicExchange(at, value)
 #define hcq_atomic_compare_exchange(at, old, value) atomicCompSwap(at, old, value)
-
 #define hcq_u32_bits(x) floatBitsToUint(x)
 #define hcq_f32_bits(x) uintBitsToFloat(x)
 #define hcq_sqrt(x) sqrt(x)
 #define hcq_fma(a, b, c) fma(a, b, c)
-#define hcqi_k_trunc(x) trunc(x)
 
 #elif defined(HCQI_K_CUDA)
 
-typedef float f32;
-typedef double f64;
-typedef int i32;
-typedef unsigned int u32;
-typedef signed char i8;
-typedef unsigned char u8;
-typedef short i16;
-typedef unsigned short u16;
-typedef long long i64;
-typedef unsigned long long u64;
+typedef float f32; typedef double f64;
+typedef int i32; typedef unsigned int u32;
+typedef signed char i8; typedef unsigned char u8;
+typedef short i16; typedef unsigned short u16;
+typedef long long i64; typedef unsigned long long u64;
 
-struct hcqi_k_uvec3 { u32 x, y, z; };
-struct hcqi_k_place { hcqi_k_uvec3 id, size; };
+#define HCQ_CONST static __device__ const
+#define HCQ_FN static __device__ inline __attribute__((always_inline, unused))
+#define HCQ_STRUCT(name) struct name
+#define HCQ_BUFFERS(name, type, align)                                             \
+    struct name { type *at; };                                                     \
+    struct name##_in { const type *at; };                                          \
+    typedef name name##_out;                                                       \
+    static_assert(alignof(type) == align, "HCQ_BUFFERS: another alignment")
 
-#if defined(__clang__)
+struct hcqi_k_dims { u32 x, y, z; };
+struct hcqi_k_place { hcqi_k_dims id, size; };
+#define HCQI_UNUSED
+#define HCQI_K_ONCE
+#define hcqi_k_barrier() (__syncthreads(), true)
+
+#if defined(__clang__)                 /* without CUDA's headers */
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define __launch_bounds__(n) __attribute__((launch_bounds(n)))
-#define HCQI_K_SREG(name)                                                            \
-    hcqi_k_uvec3{(u32)__nvvm_read_ptx_sreg_##name##_x(),                             \
-               (u32)__nvvm_read_ptx_sreg_##name##_y(),                             \
-               (u32)__nvvm_read_ptx_sreg_##name##_z()}
+#define HCQI_K_WORD(name) ((u32)__nvvm_read_ptx_sreg_##name())
+#define HCQI_K_SREG(name)                                                          \
+    hcqi_k_dims{HCQI_K_WORD(name##_x), HCQI_K_WORD(name##_y), HCQI_K_WORD(name##_z)}
 #define HCQI_K_THREAD HCQI_K_SREG(tid)
 #define HCQI_K_BLOCK_ID HCQI_K_SREG(ctaid)
 #define HCQI_K_BLOCK_SIZE HCQI_K_SREG(ntid)
-#define hcq_atomic_add(at, value) __atomic_fetch_add(&(at), value, __ATOMIC_RELAXED)
 #define hcq_atomic_min(at, value) __atomic_fetch_min(&(at), value, __ATOMIC_RELAXED)
 #define hcq_atomic_max(at, value) __atomic_fetch_max(&(at), value, __ATOMIC_RELAXED)
-#define hcq_atomic_exchange(at, value) __atomic_exchange_n(&(at), value, __ATOMIC_RELAXED)
-template <typename T>
-static __device__ inline T hcqi_k_compare_exchange(T *at, T old, T value) {
+template <typename T> static __device__ inline T hcqi_k_swap(T *at, T old, T value) {
     __atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return old;
 }
 #define hcq_atomic_compare_exchange(at, old, value)                                \
-    hcqi_k_compare_exchange(&(at), (decltype(+(at)))(old), (decltype(+(at)))(value))
+    hcqi_k_swap(&(at), (decltype(+(at)))(old), (decltype(+(at)))(value))
 #define hcq_u32_bits(x) ((u32)__nvvm_bitcast_f2i(x))
 #define hcq_f32_bits(x) __nvvm_bitcast_i2f((i32)(x))
 #define hcq_sqrt(x) __nvvm_sqrt_rn_f(x)
 #define hcq_fma(a, b, c) __nvvm_fma_rn_f(a, b, c)
-#define hcqi_k_trunc(x) __nvvm_trunc_f(x)
 #else
-#define HCQI_K_VEC(v) hcqi_k_uvec3{v.x, v.y, v.z}
-#define HCQI_K_THREAD HCQI_K_VEC(threadIdx)
-#define HCQI_K_BLOCK_ID HCQI_K_VEC(blockIdx)
-#define HCQI_K_BLOCK_SIZE HCQI_K_VEC(blockDim)
+#define HCQI_K_DIMS(v) hcqi_k_dims{v.x, v.y, v.z}
+#define HCQI_K_THREAD HCQI_K_DIMS(threadIdx)
+#define HCQI_K_BLOCK_ID HCQI_K_DIMS(blockIdx)
+#define HCQI_K_BLOCK_SIZE HCQI_K_DIMS(blockDim)
 #define hcq_atomic_add(at, value) atomicAdd(&(at), value)
 #define hcq_atomic_min(at, value) atomicMin(&(at), value)
 #define hcq_atomic_max(at, value) atomicMax(&(at), value)
@@ -166,57 +212,36 @@ static __device__ inline T hcqi_k_compare_exchange(T *at, T old, T value) {
 #define hcq_f32_bits(x) __uint_as_float(x)
 #define hcq_sqrt(x) __fsqrt_rn(x)
 #define hcq_fma(a, b, c) __fmaf_rn(a, b, c)
-#define hcqi_k_trunc(x) truncf(x)
 #endif
 
-#define HCQ_CONST static __device__ const
-#define HCQ_FN static __device__ inline __attribute__((always_inline))
-#define HCQ_STRUCT(name) struct name
-#define HCQ_BUFFERS(name, type, align)                                             \
-    struct name { type *at; };                                                     \
-    struct name##_in { const type *at; };                                          \
-    typedef name name##_out
-
-#define HCQI_K_PARAM(kind, type, name) HCQI_K_PARAM_##kind(type, name)
-#define HCQI_K_PARAM_IN(type, name) , const type##_in name
-#define HCQI_K_PARAM_OUT(type, name) , const type name
-#define HCQI_K_PARAM_INOUT(type, name) , const type name
-#define HCQI_K_PARAM_VALUE(type, name) , const type name
-#define HCQI_K_PARAM_STRUCT(type, name) , const type name
-#define HCQI_K_ENTRY(kind, type, name) HCQI_K_ENTRY_##kind(type, name)
-#define HCQI_K_ENTRY_IN(type, name) , decltype(type##_in::at) name
-#define HCQI_K_ENTRY_OUT(type, name) , decltype(type::at) name
-#define HCQI_K_ENTRY_INOUT(type, name) , decltype(type::at) name
-#define HCQI_K_ENTRY_VALUE(type, name) , type name
-#define HCQI_K_ENTRY_STRUCT(type, name) , type name
-#define HCQI_K_PASS(kind, type, name) HCQI_K_PASS_##kind(name)
-#define HCQI_K_PASS_IN(name) , {name}
-#define HCQI_K_PASS_OUT(name) , {name}
-#define HCQI_K_PASS_INOUT(name) , {name}
-#define HCQI_K_PASS_VALUE(name) , name
-#define HCQI_K_PASS_STRUCT(name) , name
+#define HCQI_K_IN(type) type##_in
+#define HCQI_K_OUT(type) type
+#define HCQI_K_POINTER_IN(type) decltype(type##_in::at)
+#define HCQI_K_POINTER_OUT(type) decltype(type::at)
+#define HCQI_K_POINTER_INOUT(type) decltype(type::at)
+#define HCQI_K_POINTER_VALUE(type) type
+#define HCQI_K_POINTER_STRUCT(type) type
+#define HCQI_K_ENTRY(kind, type, name) , HCQI_K_POINTER_##kind(type) name
+#define HCQI_K_PASS(kind, type, name) , HCQI_K_##kind(type){name}
 #define HCQI_K_REST_OF(skip, ...) __VA_ARGS__
 #define HCQI_K_REST(...) HCQI_K_REST_OF(__VA_ARGS__)
-#define HCQI_K_NO_SHARED(VAR)
+#define HCQI_K_NONE(VAR)
 #define HCQI_K_SHARED(type, name, dims) static __shared__ type name dims;
-#define HCQI_K_SHARED_PARAM(type, name, dims) , type name dims
 #define HCQI_K_SHARED_PASS(type, name, dims) , name
-
-#define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NO_SHARED, , HCQI_K_BLOCK_SIZE)
+#define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, , HCQI_K_BLOCK_SIZE)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
-    HCQI_K_KERNEL(name, ARGS, SHARED, __launch_bounds__((x) * (y) * (z)),            \
-                (hcqi_k_uvec3{x, y, z}))
-#define HCQI_K_KERNEL(name, ARGS, SHARED, bounds, size)                              \
-    HCQ_FN void name##_body(const hcqi_k_place ARGS(HCQI_K_PARAM) SHARED(HCQI_K_SHARED_PARAM)); \
-    extern "C" __global__ void bounds name(HCQI_K_REST(ARGS(HCQI_K_ENTRY))) {          \
-        const hcqi_k_place hcqi_k_p = {HCQI_K_BLOCK_ID, size};                           \
-        SHARED(HCQI_K_SHARED)                                                        \
-        name##_body(hcqi_k_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));              \
+    HCQI_K_KERNEL(name, ARGS, SHARED, __launch_bounds__((x) * (y) * (z)),          \
+                  (hcqi_k_dims{x, y, z}))
+#define HCQI_K_KERNEL(name, ARGS, SHARED, bounds, size)                            \
+    HCQ_FN void name##_body(const hcqi_k_place ARGS(HCQI_K_PARAM)                  \
+                            SHARED(HCQI_K_SHARED_PARAM));                          \
+    extern "C" __global__ void bounds name(HCQI_K_REST(ARGS(HCQI_K_ENTRY))) {      \
+        const hcqi_k_place hcqi_p = {HCQI_K_BLOCK_ID, size};                       \
+        SHARED(HCQI_K_SHARED)                                                      \
+        name##_body(hcqi_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));          \
     }                                                                              \
-    HCQ_FN void name##_body(const hcqi_k_place block ARGS(HCQI_K_PARAM) SHARED(HCQI_K_SHARED_PARAM))
-
-#define HCQI_K_ONCE
-#define hcqi_k_barrier() (__syncthreads(), true)
+    HCQ_FN void name##_body(const hcqi_k_place block ARGS(HCQI_K_PARAM)            \
+                            SHARED(HCQI_K_SHARED_PARAM))
 
 #else /* C and C++ */
 
@@ -229,11 +254,10 @@ static __device__ inline T hcqi_k_compare_exchange(T *at, T old, T value) {
 #include <string.h>
 
 #ifdef __cplusplus
-#define HCQI_K_NOTHING {}
+#define HCQI_K_ZERO {}
 #else
-#define HCQI_K_NOTHING {0}
-/* f32(x) is a conversion, as in C++ and GLSL; without a bracket it is the type. */
-#define f32(x) ((f32)(x))
+#define HCQI_K_ZERO {0}
+#define f32(x) ((f32)(x))              /* a conversion; without a bracket it is the type */
 #define f64(x) ((f64)(x))
 #define i8(x) ((i8)(x))
 #define u8(x) ((u8)(x))
@@ -244,50 +268,41 @@ static __device__ inline T hcqi_k_compare_exchange(T *at, T old, T value) {
 #define i64(x) ((i64)(x))
 #define u64(x) ((u64)(x))
 #endif
+typedef float f32; typedef double f64;
+typedef int8_t i8; typedef uint8_t u8;
+typedef int16_t i16; typedef uint16_t u16;
+typedef int32_t i32; typedef uint32_t u32;
+typedef int64_t i64; typedef uint64_t u64;
 
-typedef float f32;
-typedef double f64;
-typedef int8_t i8;
-typedef uint8_t u8;
-typedef int16_t i16;
-typedef uint16_t u16;
-typedef int32_t i32;
-typedef uint32_t u32;
-typedef int64_t i64;
-typedef uint64_t u64;
-
-/* Threads of a block have no order: nothing that one does keeps another's from being
-   done at the same time, by vectors say. gcc wants to be told. */
+/* Threads have no order, so that nothing keeps several from being done at once, by
+   vectors: gcc wants to be told. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define HCQI_K_THREADS _Pragma("GCC ivdep")
 #else
 #define HCQI_K_THREADS
 #endif
-
 #if defined(__GNUC__) || defined(__clang__)
 #define HCQ_FN static inline __attribute__((always_inline, unused))
+#define HCQI_K_ALIGNMENT(type) __alignof__(type)
 #else
 #define HCQ_FN HCQI_INLINE
+#define HCQI_K_ALIGNMENT(type) __alignof(type)
 #endif
 #define HCQ_CONST static const HCQI_UNUSED
 #define HCQ_STRUCT(name) typedef struct name name; struct name
 #define HCQ_BUFFERS(name, type, align)                                             \
     typedef struct name { type *at; } name;                                        \
     typedef struct name##_in { const type *at; } name##_in;                        \
-    HCQ_FN name hcqi_k_##name(uint64_t address) {                                    \
+    typedef name name##_out;                                                       \
+    HCQ_FN name hcqi_k_##name(uint64_t address) {                                  \
         name made = {HCQ_PTR(type, address)};                                      \
         return made;                                                               \
     }                                                                              \
-    HCQ_FN name##_in hcqi_k_##name##_in(uint64_t address) {                          \
+    HCQ_FN name##_in hcqi_k_##name##_in(uint64_t address) {                        \
         name##_in made = {HCQ_PTR(const type, address)};                           \
         return made;                                                               \
     }                                                                              \
-    typedef char hcqi_k_##name##_align[(align) == HCQI_K_ALIGNOF(type) ? 1 : -1]
-#if defined(__GNUC__) || defined(__clang__)
-#define HCQI_K_ALIGNOF(type) __alignof__(type)
-#else
-#define HCQI_K_ALIGNOF(type) __alignof(type)
-#endif
+    typedef char hcqi_k_##name##_is[(align) == HCQI_K_ALIGNMENT(type) ? 1 : -1]
 
 typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
 typedef struct hcqi_k_gpu { const uint32_t *spirv; size_t size; const char *ptx; } hcqi_k_gpu;
@@ -297,95 +312,87 @@ typedef struct hcqi_k_gpu { const uint32_t *spirv; size_t size; const char *ptx;
 #define HCQ_KERNEL_PTX(file) static const char HCQI_UNUSED file##_ptx[]
 #define HCQ_KERNEL_GPU(name, spirv, size, ptx)                                     \
     static const hcqi_k_gpu HCQI_UNUSED name##_gpu = {spirv, size, ptx}
-
-#define HCQI_K_MEMBER(kind, type, name) HCQI_K_MEMBER_##kind(type, name)
-#define HCQI_K_MEMBER_IN(type, name) uint64_t name;
-#define HCQI_K_MEMBER_OUT(type, name) uint64_t name;
-#define HCQI_K_MEMBER_INOUT(type, name) uint64_t name;
-#define HCQI_K_MEMBER_VALUE(type, name) type name;
-#define HCQI_K_MEMBER_STRUCT(type, name) type name;
-#define HCQI_K_PARAM(kind, type, name) HCQI_K_PARAM_##kind(type, name)
-#define HCQI_K_PARAM_IN(type, name) , HCQI_UNUSED const type##_in name
-#define HCQI_K_PARAM_OUT(type, name) , HCQI_UNUSED const type name
-#define HCQI_K_PARAM_INOUT(type, name) , HCQI_UNUSED const type name
-#define HCQI_K_PARAM_VALUE(type, name) , HCQI_UNUSED const type name
-#define HCQI_K_PARAM_STRUCT(type, name) , HCQI_UNUSED const type name
-#define HCQI_K_PASS(kind, type, name) HCQI_K_PASS_##kind(type, name)
-#define HCQI_K_PASS_IN(type, name) , hcqi_k_##type##_in(hcqi_args->name)
-#define HCQI_K_PASS_OUT(type, name) , hcqi_k_##type(hcqi_args->name)
-#define HCQI_K_PASS_INOUT(type, name) , hcqi_k_##type(hcqi_args->name)
-#define HCQI_K_PASS_VALUE(type, name) , hcqi_args->name
-#define HCQI_K_PASS_STRUCT(type, name) , hcqi_args->name
-#define HCQI_K_KIND(kind, type, name) HCQI_K_KIND_##kind(type)
-#define HCQI_K_KIND_IN(type) HCQ_ARG_IN,
-#define HCQI_K_KIND_OUT(type) HCQ_ARG_OUT,
-#define HCQI_K_KIND_INOUT(type) HCQ_ARG_INOUT,
-#define HCQI_K_KIND_VALUE(type) HCQI_K_KIND_##type,
-#define HCQI_K_KIND_STRUCT(type) HCQ_ARG_STRUCT(sizeof(type), HCQI_K_ALIGNOF(type)),
-#define HCQI_K_KIND_i32 HCQ_ARG_I32
-#define HCQI_K_KIND_u32 HCQ_ARG_U32
-#define HCQI_K_KIND_f32 HCQ_ARG_F32
-#define HCQI_K_KIND_i64 HCQ_ARG_I64
-#define HCQI_K_KIND_u64 HCQ_ARG_U64
-#define HCQI_K_KIND_f64 HCQ_ARG_F64
-#define HCQI_K_NO_SHARED(VAR) VAR(char, hcqi_k_none, [1])
-#define HCQI_K_SHARED(type, name, dims) type name dims;
-#define HCQI_K_SHARED_PARAM(type, name, dims) , HCQI_UNUSED type name dims
-#define HCQI_K_SHARED_PASS(type, name, dims) , hcqi_k_s.name
-
-#define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NO_SHARED, 0, 0, 0, hcqi_k_b->block)
-#define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
-    HCQI_K_KERNEL(name, ARGS, SHARED, x, y, z, hcq_dim(x, y, z))
-#define HCQI_K_KERNEL(name, ARGS, SHARED, x, y, z, block_size)                       \
-    typedef struct name##_args { ARGS(HCQI_K_MEMBER) } name##_args;                  \
-    HCQ_FN void name##_body(const hcqi_k_place ARGS(HCQI_K_PARAM) SHARED(HCQI_K_SHARED_PARAM)); \
-    static HCQI_UNUSED void name##_cpu(const void *hcqi_k_a, const hcq_block *hcqi_k_b) { \
-        const name##_args *hcqi_args = HCQ_ARGS(name##_args, hcqi_k_a);                 \
-        struct { SHARED(HCQI_K_SHARED) } hcqi_k_s;                                     \
-        hcqi_k_place hcqi_k_p;                                                         \
-        hcqi_k_p.id = hcqi_k_b->id;                                                    \
-        hcqi_k_p.size = block_size;                                                  \
-        name##_body(hcqi_k_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));              \
-    }                                                                              \
-    static HCQI_UNUSED hcq_program_desc name##_program(const hcqi_k_gpu *gpu) {      \
-        static const uint32_t kinds[] = { ARGS(HCQI_K_KIND) HCQ_ARG_NONE };          \
-        hcq_program_desc desc = HCQI_K_NOTHING;                                      \
-        desc.label = desc.ptx.entry = #name;                                       \
-        desc.cpu = name##_cpu;                                                     \
-        memcpy(desc.args, kinds, sizeof kinds);                                    \
-        desc.block = hcq_dim(x, y, z);                                             \
-        if (gpu != NULL) {                                                         \
-            desc.spirv.data = gpu->spirv;                                          \
-            desc.spirv.size = gpu->size;                                           \
-            desc.ptx.data = gpu->ptx;                                              \
-        }                                                                          \
-        return desc;                                                               \
-    }                                                                              \
-    HCQ_FN void name##_body(HCQI_UNUSED const hcqi_k_place block ARGS(HCQI_K_PARAM)    \
-                            SHARED(HCQI_K_SHARED_PARAM))
-
-/* A kernel's hcq_program_desc. */
 #define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND(HCQI_K_GPU_##name, NULL, ~))
 #define HCQI_K_SECOND(...) HCQI_K_SECOND_(__VA_ARGS__)
 #define HCQI_K_SECOND_(a, b, ...) b
+
+/* Of an argument: its type in the struct, what makes of it that of the body, hcq's kind. */
+#define HCQI_K_IN(type) type##_in
+#define HCQI_K_OUT(type) type
+#define HCQI_K_C_IN(X, type, name) X(uint64_t, hcqi_k_##type##_in, HCQ_ARG_IN, name)
+#define HCQI_K_C_OUT(X, type, name) X(uint64_t, hcqi_k_##type, HCQ_ARG_OUT, name)
+#define HCQI_K_C_INOUT(X, type, name) X(uint64_t, hcqi_k_##type, HCQ_ARG_INOUT, name)
+#define HCQI_K_C_VALUE(X, type, name) X(type, , HCQI_K_ARG_##type, name)
+#define HCQI_K_C_STRUCT(X, type, name)                                             \
+    X(type, , HCQ_ARG_STRUCT(sizeof(type), HCQI_K_ALIGNMENT(type)), name)
+#define HCQI_K_ARG_i32 HCQ_ARG_I32
+#define HCQI_K_ARG_u32 HCQ_ARG_U32
+#define HCQI_K_ARG_f32 HCQ_ARG_F32
+#define HCQI_K_ARG_i64 HCQ_ARG_I64
+#define HCQI_K_ARG_u64 HCQ_ARG_U64
+#define HCQI_K_ARG_f64 HCQ_ARG_F64
+#define HCQI_K_MEMBER_OF(type, make, arg, name) type name;
+#define HCQI_K_PASS_OF(type, make, arg, name) , make(hcqi_args->name)
+#define HCQI_K_ARG_OF(type, make, arg, name) arg,
+#define HCQI_K_MEMBER(kind, type, name) HCQI_K_C_##kind(HCQI_K_MEMBER_OF, type, name)
+#define HCQI_K_PASS(kind, type, name) HCQI_K_C_##kind(HCQI_K_PASS_OF, type, name)
+#define HCQI_K_ARG(kind, type, name) HCQI_K_C_##kind(HCQI_K_ARG_OF, type, name)
+#define HCQI_K_NONE(VAR) VAR(char, hcqi_none, [1])
+#define HCQI_K_SHARED(type, name, dims) type name dims;
+#define HCQI_K_SHARED_PASS(type, name, dims) , hcqi_s.name
+#define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, 0, 0, 0, hcqi_b->block)
+#define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
+    HCQI_K_KERNEL(name, ARGS, SHARED, x, y, z, hcq_dim(x, y, z))
+#define HCQI_K_KERNEL(name, ARGS, SHARED, x, y, z, block_size)                     \
+    typedef struct name##_args { ARGS(HCQI_K_MEMBER) } name##_args;                \
+    HCQ_FN void name##_body(const hcqi_k_place ARGS(HCQI_K_PARAM)                  \
+                            SHARED(HCQI_K_SHARED_PARAM));                          \
+    static HCQI_UNUSED void name##_cpu(const void *hcqi_a, const hcq_block *hcqi_b) { \
+        const name##_args *hcqi_args = HCQ_ARGS(name##_args, hcqi_a);              \
+        struct { SHARED(HCQI_K_SHARED) } hcqi_s;                                   \
+        const hcqi_k_place hcqi_p = {hcqi_b->id, block_size};                      \
+        name##_body(hcqi_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));          \
+    }                                                                              \
+    static HCQI_UNUSED hcq_program_desc name##_program(const hcqi_k_gpu *gpu) {    \
+        static const uint32_t args[] = { ARGS(HCQI_K_ARG) HCQ_ARG_NONE };          \
+        hcq_program_desc desc = HCQI_K_ZERO;                                       \
+        desc.label = desc.ptx.entry = #name;                                       \
+        desc.cpu = name##_cpu;                                                     \
+        memcpy(desc.args, args, sizeof args);                                      \
+        desc.block = hcq_dim(x, y, z);                                             \
+        desc.spirv.data = gpu != NULL ? gpu->spirv : NULL;                         \
+        desc.spirv.size = gpu != NULL ? gpu->size : 0;                             \
+        desc.ptx.data = gpu != NULL ? gpu->ptx : NULL;                             \
+        return desc;                                                               \
+    }                                                                              \
+    HCQ_FN void name##_body(HCQI_UNUSED const hcqi_k_place block ARGS(HCQI_K_PARAM) \
+                            SHARED(HCQI_K_SHARED_PARAM))
 
 /* Where a block ends that begins at id * size, if there are n. */
 HCQ_FN u32 hcqi_k_end(u32 id, u32 size, u32 n) {
     u32 first = id * size;
     return first >= n ? first : n - first < size ? n : first + size;
 }
-#define HCQI_K_EACH(i, part, n)                                                      \
+#define HCQI_K_EACH(i, part, n)                                                    \
     for (u32 i = block.id.part * block.size.part,                                  \
              hcqi_k_##i = hcqi_k_end(block.id.part, block.size.part, n); i < hcqi_k_##i; i++)
-#define hcq_atomic_add(at, value) __atomic_fetch_add(&(at), value, __ATOMIC_RELAXED)
-#define hcq_atomic_exchange(at, value) __atomic_exchange_n(&(at), value, __ATOMIC_RELAXED)
-#define HCQ_FOR_X(i, n) HCQI_K_THREADS HCQI_K_EACH(i, x, n)
-#define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQ_FOR_X(i, ni)
-#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) HCQI_K_EACH(k, z, nk) HCQ_FOR_XY(i, ni, j, nj)
-#define HCQ_PHASE_X(t) HCQI_K_THREADS for (u32 t = 0; t < block.size.x; t++)
-#define HCQ_PHASE_XY(t, u) for (u32 u = 0; u < block.size.y; u++) HCQ_PHASE_X(t)
-#define HCQ_PHASE_XYZ(t, u, v) for (u32 v = 0; v < block.size.z; v++) HCQ_PHASE_XY(t, u)
+#define HCQI_K_LOCAL(t, part) for (u32 t = 0; t < block.size.part; t++)
+#define hcqi_k_barrier() 1
 
+#if defined(__GNUC__) || defined(__clang__)
+#define HCQI_K_ATOMIC(place, value, next)                                          \
+    __extension__({                                                                \
+        __typeof__(&(place)) hcqi_at = &(place);                                   \
+        __typeof__(+*hcqi_at) hcqi_old = __atomic_load_n(hcqi_at, __ATOMIC_RELAXED), hcqi_value = (value);           \
+        while (!__atomic_compare_exchange_n(hcqi_at, &hcqi_old, (next), 1,         \
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {} \
+        hcqi_old;                                                                  \
+    })
+#define hcq_atomic_min(at, value) HCQI_K_ATOMIC(at, value, hcq_min(hcqi_old, hcqi_value))
+#define hcq_atomic_max(at, value) HCQI_K_ATOMIC(at, value, hcq_max(hcqi_old, hcqi_value))
+#define hcq_atomic_compare_exchange(at, old, value)                                \
+    HCQI_K_ATOMIC(at, value, hcqi_old == (old) ? hcqi_value : hcqi_old)
+#endif
 HCQ_FN u32 hcq_u32_bits(f32 x) {
     u32 bits;
     memcpy(&bits, &x, sizeof bits);
@@ -404,36 +411,118 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 /* ========================================================================== */
 /* ---- in the common language ---------------------------------------------- */
 
-#if defined(HCQI_K_GLSL) || defined(HCQI_K_CUDA)
-#define HCQI_K_EACH(i, part, n)                                                      \
-    HCQI_K_ONCE for (u32 i = block.id.part * block.size.part + HCQI_K_THREAD.part,     \
-                       hcqi_k_##i = 0u; hcqi_k_##i < 1u; hcqi_k_##i++)                   \
-        if (i < (n))
-#define HCQI_K_LOCAL(t, part)                                                        \
-    HCQI_K_ONCE for (u32 t = HCQI_K_THREAD.part, hcqi_k_##t = 0u; hcqi_k_##t < 1u; hcqi_k_##t++)
-#define HCQ_FOR_X(i, n) HCQI_K_EACH(i, x, n)
-#define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQI_K_EACH(i, x, ni)
-#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) HCQI_K_EACH(k, z, nk) HCQ_FOR_XY(i, ni, j, nj)
-#define HCQ_PHASE_X(t) if (hcqi_k_barrier()) HCQI_K_LOCAL(t, x)
-#define HCQ_PHASE_XY(t, u) if (hcqi_k_barrier()) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL(t, x)
-#define HCQ_PHASE_XYZ(t, u, v) if (hcqi_k_barrier()) HCQI_K_LOCAL(v, z) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL(t, x)
+#ifndef hcq_atomic_add
+#define hcq_atomic_add(at, value) __atomic_fetch_add(&(at), value, __ATOMIC_RELAXED)
+#define hcq_atomic_exchange(at, value) __atomic_exchange_n(&(at), value, __ATOMIC_RELAXED)
 #endif
+#define HCQI_K_INOUT(type) type
+#define HCQI_K_VALUE(type) type
+#define HCQI_K_STRUCT(type) type
+#define HCQI_K_PARAM(kind, type, name) , HCQI_UNUSED const HCQI_K_##kind(type) name
+#define HCQI_K_SHARED_PARAM(type, name, dims) , HCQI_UNUSED type name dims
 
-/* Of an argument twice: none may do something. With a NaN, b. */
+#if defined(HCQI_K_GLSL) || defined(HCQI_K_CUDA)
+#define HCQI_K_THREADS
+#define HCQI_K_EACH(i, part, n)                                                    \
+    HCQI_K_ONCE for (u32 i = block.id.part * block.size.part + HCQI_K_THREAD.part, \
+                         hcqi_k_##i = 0u; hcqi_k_##i < 1u; hcqi_k_##i++)           \
+        if (i < (n))
+#define HCQI_K_LOCAL(t, part)                                                      \
+    HCQI_K_ONCE for (u32 t = HCQI_K_THREAD.part, hcqi_k_##t = 0u; hcqi_k_##t < 1u; \
+                     hcqi_k_##t++)
+#endif
+#define HCQ_FOR_X(i, ni) HCQI_K_THREADS HCQI_K_EACH(i, x, ni)
+#define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQ_FOR_X(i, ni)
+#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) HCQI_K_EACH(k, z, nk) HCQ_FOR_XY(i, ni, j, nj)
+#define HCQI_K_LOCAL_X(t) HCQI_K_THREADS HCQI_K_LOCAL(t, x)
+#define HCQ_PHASE_X(t) if (hcqi_k_barrier()) HCQI_K_LOCAL_X(t)
+#define HCQ_PHASE_XY(t, u) if (hcqi_k_barrier()) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
+#define HCQ_PHASE_XYZ(t, u, v)                                                     \
+    if (hcqi_k_barrier()) HCQI_K_LOCAL(v, z) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
+
+HCQ_BUFFERS(i8s, i8, 1); HCQ_BUFFERS(u8s, u8, 1); HCQ_BUFFERS(i16s, i16, 2);
+HCQ_BUFFERS(u16s, u16, 2); HCQ_BUFFERS(f16s, u16, 2); HCQ_BUFFERS(i32s, i32, 4);
+HCQ_BUFFERS(u32s, u32, 4); HCQ_BUFFERS(f32s, f32, 4); HCQ_BUFFERS(i64s, i64, 8);
+HCQ_BUFFERS(u64s, u64, 8); HCQ_BUFFERS(f64s, f64, 8);
+
+/* Of an argument twice: none may do something. */
 #define hcq_min(a, b) ((a) < (b) ? (a) : (b))
 #define hcq_max(a, b) ((a) > (b) ? (a) : (b))
 #define hcq_clamp(x, low, high) hcq_min(hcq_max(x, low), high)
 #define hcq_abs(x) ((x) < 0 ? -(x) : (x))
+#define hcq_rsqrt(x) (1.0f / hcq_sqrt(x))
 
-HCQ_BUFFERS(f32s, f32, 4);
-HCQ_BUFFERS(f64s, f64, 8);
-HCQ_BUFFERS(i8s, i8, 1);
-HCQ_BUFFERS(u8s, u8, 1);
-HCQ_BUFFERS(i16s, i16, 2);
-HCQ_BUFFERS(u16s, u16, 2);
-HCQ_BUFFERS(i32s, i32, 4);
-HCQ_BUFFERS(u32s, u32, 4);
-HCQ_BUFFERS(i64s, i64, 8);
-HCQ_BUFFERS(u64s, u64, 8);
+/* Polynomials as Cephes has them, in f32 alone. Adding 2^23 or 3 * 2^22 rounds to an
+   integer, which is then in the low bits. */
+HCQ_FN f32 hcq_floor(f32 x) {
+    f32 size = hcq_abs(x), whole = size + 8388608.0f - 8388608.0f;
+    f32 near = x < 0.0f ? -whole : whole;
+    return size < 8388608.0f ? (near > x ? near - 1.0f : near) : x;
+}
+
+HCQ_FN f32 hcq_exp(f32 x) {
+    f32 most = x > 128.0f ? 128.0f : x, t = most < -128.0f ? -128.0f : most;
+    f32 sum = t * 1.44269504f + 12582912.0f, n = sum - 12582912.0f;
+    f32 r = (t - n * 0.693359375f) + n * 2.12194440e-4f;
+    f32 p = ((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r;
+    p = ((p + 4.1665795894e-2f) * r + 1.6666665459e-1f) * r + 5.0000001201e-1f;
+    u32 e = hcq_u32_bits(sum) - 0x4b400000u + 256u, low = e / 2u; /* in two steps: denormals */
+    return (p * (r * r) + r + 1.0f) * hcq_f32_bits((low - 1u) << 23) *
+           hcq_f32_bits((e - low - 1u) << 23);
+}
+
+HCQ_FN f32 hcq_log(f32 x) {
+    bool small = x < 1.17549435e-38f;
+    u32 bits = hcq_u32_bits(small ? x * 8388608.0f : x);
+    f32 e = f32(i32(bits >> 23)) - (small ? 149.0f : 126.0f);
+    f32 m = hcq_f32_bits((bits & 0x7fffffu) | 0x3f000000u);
+    bool low = m < 0.707106781f;
+    e = low ? e - 1.0f : e;
+    m = (low ? m + m : m) - 1.0f;
+    f32 p = ((7.0376836292e-2f * m - 1.1514610310e-1f) * m + 1.1676998740e-1f) * m;
+    p = (((p - 1.2420140846e-1f) * m + 1.4249322787e-1f) * m - 1.6668057665e-1f) * m;
+    p = ((p + 2.0000714765e-1f) * m - 2.4999993993e-1f) * m + 3.3333331174e-1f;
+    f32 z = m * m, y = m * z * p - e * 2.12194440e-4f - 0.5f * z;
+    f32 at_zero = hcq_f32_bits(x < 0.0f ? 0x7fc00000u : 0xff800000u);
+    return x > 0.0f && x < hcq_f32_bits(0x7f800000u) ? m + y + e * 0.693359375f :
+           x <= 0.0f ? at_zero : x;
+}
+
+HCQ_FN f32 hcqi_k_wave(f32 x, u32 quarter) {
+    f32 sum = x * 0.636619772f + 12582912.0f, n = sum - 12582912.0f;
+    f32 r = ((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.54978995489188216e-8f;
+    f32 z = r * r;
+    f32 s = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * r + r;
+    f32 c = ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) *
+            z * z - 0.5f * z + 1.0f;
+    u32 q = hcq_u32_bits(sum) + quarter;
+    f32 y = (q & 1u) != 0u ? c : s;
+    return (q & 2u) != 0u ? -y : y;
+}
+#define hcq_sin(x) hcqi_k_wave(x, 0u)
+#define hcq_cos(x) hcqi_k_wave(x, 1u)
+#define hcq_pow(x, y) hcq_exp((y) * hcq_log(x))
+
+HCQ_FN f32 hcq_tanh(f32 x) {
+    f32 z = x * x, size = hcq_abs(x);
+    f32 p = ((-5.70498872745e-3f * z + 2.06390887954e-2f) * z - 5.37397155531e-2f) * z;
+    p = (p + 1.33314422036e-1f) * z - 3.33332819422e-1f;
+    f32 y = 1.0f - 2.0f / (hcq_exp(size + size) + 1.0f);
+    return size < 0.625f ? p * z * x + x : x < 0.0f ? -y : y;
+}
+
+HCQ_FN f32 hcq_f16_to_f32(u32 bits) {
+    u32 e = bits >> 10 & 31u, m = bits & 0x3ffu, sign = (bits & 0x8000u) << 16;
+    u32 normal = (e == 31u ? 0x7f800000u : (e + 112u) << 23) | m << 13;
+    return hcq_f32_bits((e == 0u ? hcq_u32_bits(f32(m) * 5.9604644775390625e-8f) : normal) | sign);
+}
+
+HCQ_FN u32 hcq_f32_to_f16(f32 x) {
+    u32 bits = hcq_u32_bits(x), sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
+    u32 small = hcq_u32_bits(hcq_f32_bits(a) * 16777216.0f + 8388608.0f) - 0x4b000000u;
+    u32 normal = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13;
+    return sign | (a > 0x7f800000u ? 0x7e00u : a >= 0x477ff000u ? 0x7c00u :
+                   a < 0x38800000u ? small : normal);
+}
 
 #endif

@@ -374,7 +374,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         -Wno-array-bounds -Wno-stringop-overflow"
     # shellcheck disable=SC2086
     once "$bin/$config-$program" "$@" $with_vulkan $with_cuda $warnings -pthread -I. -Itests \
-        -I"$bin" tests/*/"$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
+        -I"$bin" tests/*/"$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl -lm
 }
 
 misuse_cases() { # made of the prototypes: a new function without its lines ends here
