@@ -339,7 +339,7 @@ typedef struct hcqi_k_gpu { const uint32_t *spirv; size_t size; const char *ptx;
 #define HCQI_K_ARG(kind, type, name) HCQI_K_C_##kind(HCQI_K_ARG_OF, type, name)
 #define HCQI_K_NONE(VAR) VAR(char, hcqi_none, [1])
 #define HCQI_K_SHARED(type, name, dims) type name dims;
-#define HCQI_K_SHARED_PASS(type, name, dims) , hcqi_s.name
+#define HCQI_K_SHARED_PASS(type, name, dims) , name
 #define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, 0, 0, 0, hcqi_b->block)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
     HCQI_K_KERNEL(name, ARGS, SHARED, x, y, z, hcq_dim(x, y, z))
@@ -349,7 +349,7 @@ typedef struct hcqi_k_gpu { const uint32_t *spirv; size_t size; const char *ptx;
                             SHARED(HCQI_K_SHARED_PARAM));                          \
     static HCQI_UNUSED void name##_cpu(const void *hcqi_a, const hcq_block *hcqi_b) { \
         const name##_args *hcqi_args = HCQ_ARGS(name##_args, hcqi_a);              \
-        struct { SHARED(HCQI_K_SHARED) } hcqi_s;                                   \
+        SHARED(HCQI_K_SHARED)                                                      \
         const hcqi_k_place hcqi_p = {hcqi_b->id, block_size};                      \
         name##_body(hcqi_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));          \
     }                                                                              \
@@ -377,6 +377,8 @@ HCQ_FN u32 hcqi_k_end(u32 id, u32 size, u32 n) {
     for (u32 i = block.id.part * block.size.part,                                  \
              hcqi_k_##i = hcqi_k_end(block.id.part, block.size.part, n); i < hcqi_k_##i; i++)
 #define HCQI_K_LOCAL(t, part) for (u32 t = 0; t < block.size.part; t++)
+#define HCQI_K_LOCAL_BELOW(t, n)                                                   \
+    for (u32 t = 0, hcqi_k_##t = hcqi_k_end(0, block.size.x, n); t < hcqi_k_##t; t++)
 #define hcqi_k_barrier() 1
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -430,15 +432,29 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQI_K_LOCAL(t, part)                                                      \
     HCQI_K_ONCE for (u32 t = HCQI_K_THREAD.part, hcqi_k_##t = 0u; hcqi_k_##t < 1u; \
                      hcqi_k_##t++)
+#define HCQI_K_LOCAL_BELOW(t, n) HCQI_K_LOCAL(t, x) if (t < (n))
 #endif
+#ifdef HCQI_K_CHECK /* hcq_kernel.sh looks what a thread changes outside of its loop */
+#define HCQI_K_COPIES(...) (void)[=](__VA_ARGS__)
+#define HCQ_FOR_X(i, ni) (void)(ni), HCQI_K_COPIES(u32 i)
+#define HCQ_FOR_XY(i, ni, j, nj) (void)((ni) + (nj)), HCQI_K_COPIES(u32 i, u32 j)
+#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk)                                           \
+    (void)((ni) + (nj) + (nk)), HCQI_K_COPIES(u32 i, u32 j, u32 k)
+#define HCQ_PHASE_BELOW(t, n) (void)(n), HCQI_K_COPIES(u32 t)
+#define HCQ_PHASE_X(t) HCQI_K_COPIES(u32 t)
+#define HCQ_PHASE_XY(t, u) HCQI_K_COPIES(u32 t, u32 u)
+#define HCQ_PHASE_XYZ(t, u, v) HCQI_K_COPIES(u32 t, u32 u, u32 v)
+#else
 #define HCQ_FOR_X(i, ni) HCQI_K_THREADS HCQI_K_EACH(i, x, ni)
 #define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQ_FOR_X(i, ni)
 #define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) HCQI_K_EACH(k, z, nk) HCQ_FOR_XY(i, ni, j, nj)
 #define HCQI_K_LOCAL_X(t) HCQI_K_THREADS HCQI_K_LOCAL(t, x)
+#define HCQ_PHASE_BELOW(t, n) if (hcqi_k_barrier()) HCQI_K_THREADS HCQI_K_LOCAL_BELOW(t, n)
 #define HCQ_PHASE_X(t) if (hcqi_k_barrier()) HCQI_K_LOCAL_X(t)
 #define HCQ_PHASE_XY(t, u) if (hcqi_k_barrier()) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
 #define HCQ_PHASE_XYZ(t, u, v)                                                     \
     if (hcqi_k_barrier()) HCQI_K_LOCAL(v, z) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
+#endif
 
 HCQ_BUFFERS(i8s, i8, 1); HCQ_BUFFERS(u8s, u8, 1); HCQ_BUFFERS(i16s, i16, 2);
 HCQ_BUFFERS(u16s, u16, 2); HCQ_BUFFERS(f16s, u16, 2); HCQ_BUFFERS(i32s, i32, 4);

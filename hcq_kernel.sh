@@ -7,6 +7,7 @@
 #                FILE.k.h was made of another source
 #   --spirv      for Vulkan only; --ptx: for CUDA only
 #   -o FOLDER    writes there, not beside FILE.k
+#   --arch sm_80 the oldest NVIDIA GPU that will run it [sm_60; nvcc's oldest]
 #   -I FOLDER    where #include looks, too; -D NAME=VALUE
 #
 # It needs glslangValidator or glslc for Vulkan, clang 11 or nvcc for CUDA (clang needs
@@ -16,7 +17,7 @@ set -eu
 LC_ALL=C
 export LC_ALL
 home=$(cd "$(dirname "$0")" && pwd)
-check='' spirv=1 ptx=1 flags='' out=''
+check='' spirv=1 ptx=1 flags='' out='' arch=''
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -93,27 +94,27 @@ array='
 
 spirv_of() { # FILE KERNEL: into $dir/code
     shader "$1" "$2" >"$dir/kernel.comp"
+    set -- "$1" "$2" "-I$(dirname "$1")" $flags "$dir/kernel.comp" -o "$dir/full"
+    file=$1 kernel=$2
+    shift 2
     case $glsl in
-    glslc)
-        # shellcheck disable=SC2086
-        glslc -fshader-stage=comp --target-env=vulkan1.2 -I "$(dirname "$1")" $flags \
-            "$dir/kernel.comp" -o "$dir/full" || fail "$1: '$2' is not GLSL"
-        ;;
-    *)
-        # shellcheck disable=SC2086
-        glslangValidator --quiet --target-env vulkan1.2 "-I$(dirname "$1")" $flags \
-            "$dir/kernel.comp" -o "$dir/full" >&2 || fail "$1: '$2' is not GLSL"
-        ;;
-    esac
+    glslc) glslc -fshader-stage=comp --target-env=vulkan1.2 "$@" >"$dir/said" 2>&1 ;;
+    *) glslangValidator --quiet --target-env vulkan1.2 "$@" >"$dir/said" 2>&1 ;;
+    esac || {
+        sed 's/^ERROR: \(.*:[0-9]*\): /\1: error: /' "$dir/said" >"$dir/errors"
+        grep ':[0-9]*: error: ' "$dir/errors" | grep -v "^$dir" >&2 || cat "$dir/said" >&2
+        fail "$file: '$kernel' is not GLSL"
+    }
     # The text is octal escapes alone.
     # shellcheck disable=SC2059
     printf "$(od -An -v -tu4 "$dir/full" | awk "$decorate")" >"$dir/code"
     if have spirv-opt; then
         spirv-opt --target-env=vulkan1.2 -O --loop-unroll -O --strip-debug "$dir/code" \
-            -o "$dir/small" || fail "$1: '$2' stops spirv-opt"
-        mv "$dir/small" "$dir/code"
+            -o "$dir/full" || fail "$file: '$kernel' stops spirv-opt"
+        cp "$dir/full" "$dir/code"
     fi
-    ! have spirv-val || spirv-val --target-env vulkan1.2 "$dir/code" || fail "$1: '$2' is not valid"
+    ! have spirv-val || spirv-val --target-env vulkan1.2 "$dir/code" ||
+        fail "$file: '$kernel' is not valid SPIR-V"
 }
 
 # ---- PTX ---------------------------------------------------------------------
@@ -122,21 +123,73 @@ ptx_of() { # FILE: into $dir/text
     case $cuda in
     nvcc)
         # shellcheck disable=SC2086
-        nvcc -ptx -x cu --fmad=false -DHCQI_K_CUDA -I "$(dirname "$1")" $flags "$1" \
+        nvcc -ptx -x cu ${arch:+"-arch=$arch"} --fmad=false -DHCQI_K_CUDA -I "$(dirname "$1")" $flags "$1" \
             -o "$dir/ptx" || fail "$1 is not CUDA C++"
         ;;
     *)
         # shellcheck disable=SC2086
         "$cuda" -x cuda --cuda-device-only -nocudainc -nocudalib -Wno-unknown-cuda-version \
-            --cuda-gpu-arch=sm_60 -O3 -ffp-contract=off -DHCQI_K_CUDA -I "$(dirname "$1")" $flags \
+            "--cuda-gpu-arch=${arch:-sm_60}" -O3 -ffp-contract=off -DHCQI_K_CUDA -I "$(dirname "$1")" $flags \
             -S "$1" -o "$dir/ptx" || fail "$1 is not CUDA C++"
         ;;
     esac
     awk '{ sub(/\/\/.*/, ""); gsub(/[ \t]+/, " "); sub(/^ /, ""); sub(/ $/, "") }
         /^$/ || /^\.(loc|file) / { next }
         { gsub(/"/, "\\\""); print }' "$dir/ptx" >"$dir/text"
-    ! have ptxas || ptxas -arch="$(ptxas --help | grep -o "'sm_[0-9]*'" | tr -d "'" | sort -t_ -k2n | head -n 1)" \
-        -o "$dir/cubin" "$dir/ptx" || fail "$1: ptxas refuses what became of it"
+    ! have ptxas || {
+        known=$(ptxas --help | grep -o "'sm_[0-9]*'" | tr -d "'" | sort -u -t_ -k2n)
+        echo "$known" | grep -qx "${arch:-none}" || arch=$(echo "$known" | head -n 1)
+        ptxas -arch="$arch" -o "$dir/cubin" "$dir/ptx" || fail "$1: ptxas refuses its PTX"
+    }
+}
+
+# ---- C -----------------------------------------------------------------------
+
+# What a thread's code may not do shows in C++ where phases and loops of threads are
+# functions of their own, which see copies of what is around them: after the bracket that
+# ends one comes a semicolon, and return is no word in it.
+phases='
+    function refuse(text) { print file ":" NR ": error: " text >"/dev/stderr"; bad = 1 }
+    BEGIN { print "#line 1 \"" file "\"" }
+    /^[ \t]*#/ || more { more = /\\$/; print; next }
+    /^HCQ_(BLOCK_)?KERNEL/ { fors = phases = 0 }
+    {
+        rest = $0; line = ""
+        while (rest != "") {
+            if (comment) {
+                n = index(rest, "*/"); comment = n == 0
+                n = n ? n + 1 : length(rest)
+            } else if (rest ~ /^\/\*/) { comment = 1; n = 2
+            } else if (rest ~ /^\/\//) { n = length(rest)
+            } else if (match(rest, /^[A-Za-z_0-9]+/)) {
+                n = RLENGTH; word = substr(rest, 1, n)
+                if (word ~ /^HCQ_(FOR|PHASE)_/) {
+                    if (inside || waiting) { refuse(word " inside of another") }
+                    if (word ~ /FOR/ ? fors++ + phases : fors + !++phases) { refuse("one HCQ_FOR, or phases alone") }
+                    waiting = 1
+                }
+                if (inside && word == "return") { refuse("return out of a loop of threads") }
+            } else {
+                n = 1; sign = substr(rest, 1, 1)
+                if (sign == "{") { if (++depth && waiting) { inside = depth; waiting = 0 } }
+                if (sign == ";" && waiting) { refuse("a loop of threads without { }") }
+                if (sign == "}" && depth-- == inside) { inside = 0; line = line "};"; sign = "" }
+                if (sign == "") { rest = substr(rest, 2); continue }
+            }
+            line = line substr(rest, 1, n); rest = substr(rest, n + 1)
+        }
+        print line
+    }
+    END { exit bad }'
+
+check_c() { # FILE
+    awk -v file="$1" "$phases" "$1" >"$dir/check.cc" || fail "$1: see above"
+    for language in c c++; do
+        case $language in c) text=$1 more= ;; *) text=$dir/check.cc more=-DHCQI_K_CHECK ;; esac
+        # shellcheck disable=SC2086
+        "$cc" -x $language -fsyntax-only $more "-I$(dirname "$1")" $flags "$text" ||
+            fail "$1 is not $language"
+    done
 }
 
 # ---- files -------------------------------------------------------------------
@@ -188,6 +241,7 @@ while [ $# -gt 0 ]; do
     --check) check=1 ;;
     --spirv) ptx='' ;;
     --ptx) spirv='' ;;
+    --arch) arch=$2 && shift ;;
     -o) out=$2 && shift ;;
     -I | -D) flags="$flags $1$2" && shift ;;
     -I* | -D*) flags="$flags $1" ;;
@@ -198,7 +252,7 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || fail "usage: hcq_kernel.sh [--check] [--spirv | --ptx] FILE.k ..."
 flags="$flags -I$home"
-glsl=$(first_of glslangValidator glslc) cuda=$(first_of clang nvcc)
+glsl=$(first_of glslangValidator glslc) cuda=$(first_of clang nvcc) cc=$(first_of clang gcc)
 missing="${spirv:+${glsl:-glslangValidator or glslc}} ${ptx:+${cuda:-clang or nvcc}}"
 case $missing in *" or "*) echo "hcq_kernel.sh: missing:$missing" >&2; exit 77 ;; esac
 made=''
@@ -206,6 +260,12 @@ for tool in ${spirv:+"$glsl" $(first_of spirv-opt)} ${ptx:+"$cuda"}; do
     made="$made${made:+, }$(version "$tool")"
 done
 for file in "$@"; do
+    [ -z "$cc" ] || check_c "$file"
     header "$file" >"$dir/header"
+    if [ -n "$check" ]; then
+        [ ! -e "$file.h" ] || grep -qF "with the sum $(sum "$file"). */" "$file.h" ||
+            fail "$file.h was made of another $file"
+        continue
+    fi
     mv "$dir/header" "${out:-$(dirname "$file")}/$(basename "$file").h"
 done

@@ -82,6 +82,8 @@ conformance-trace      quick    cpu         program gcc conformance trace
 matrix-quick           quick    cpu         matrix_quick
 kernels                quick    cpu         program gcc kernels cpu
 kernels-clang          default  cpu         program clang kernels cpu
+kernels-check          default  vulkan      kernels_check
+ptx                    default  -           script tests/kernels/ptx.sh
 vulkan-kernels         default  vulkan      vulkan gcc kernels vulkan,vkmock
 cuda-kernels           default  cuda-mock   cuda gcc kernels cumock
 misuse                 quick    cpu         program gcc misuse cpu
@@ -704,6 +706,11 @@ vulkan_seeds() { # FROM TO
 vulkan_examples() {
     need_vulkan_headers
     documented examples.sh --vulkan
+}
+
+kernels_check() { # what is refused, where; the .k.h beside the .k
+    need gcc clang glslangValidator
+    run sh tests/kernels/check.sh
 }
 
 shaders() { # arrays made by another compiler are no failure of ours

@@ -1,0 +1,62 @@
+#!/bin/sh
+# What hcq_kernel.sh refuses, and that it says where; that the same source gives the same
+# bytes; that every .k.h is of the .k beside it.  sh tests/kernels/check.sh
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$root"
+
+fail() {
+    echo "check.sh: FAIL: $*" >&2
+    exit 1
+}
+
+kernel() { # BODY: of a phase, in line 6
+    cat <<END
+#include "hcq_kernel.h"
+#define K(ARG) ARG(INOUT, f32s, y) ARG(IN, f32s, x) ARG(OUT, u32s, z) ARG(VALUE, u32, n)
+#define K_SHARED(VAR) VAR(f32, part, [64])
+HCQ_BLOCK_KERNEL(k, K, K_SHARED, 64, 1, 1) {
+    f32 sum = 0.0f; /* } */
+    HCQ_PHASE_X(t) { $1 }
+    HCQ_PHASE_X(t) { y.at[t] = sum; }
+}
+END
+}
+
+kernel 'part[t] = x.at[t];' >"$dir/good.k"
+sh hcq_kernel.sh "$dir/good.k" || fail "a good kernel"
+cp "$dir/good.k.h" "$dir/first"
+sh hcq_kernel.sh --check "$dir/good.k" || fail "a good kernel is no longer"
+sh hcq_kernel.sh -o "$dir" "$dir/good.k" && cmp "$dir/good.k.h" "$dir/first" || fail "other bytes"
+echo >>"$dir/good.k"
+! sh hcq_kernel.sh --check "$dir/good.k" 2>"$dir/said" || fail "a .k.h of another source passes"
+grep -q 'good.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
+mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
+! PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || fail "no tools, no error"
+head -n 1 "$dir/said" | grep -q 'glslangValidator or glslc clang or nvcc' || fail "$(cat "$dir/said")"
+
+while IFS='@' read -r words body; do
+    kernel "$body" >"$dir/bad.k"
+    ! sh hcq_kernel.sh --check "$dir/bad.k" 2>"$dir/said" || fail "taken: $body"
+    grep "bad.k:6:.*error: .*$words" "$dir/said" >"$dir/line" || fail "$body: $(cat "$dir/said")"
+done <<'END'
+assign\|read-only@sum += x.at[t];
+assign\|read-only@n = 1u;
+assign\|read-only@x.at[t] = 0.0f;
+return out of@if (t > 3u) { return; }
+break@if (t > 3u) { break; }
+HCQ_PHASE_X inside@HCQ_PHASE_X(u) { part[u] = 0.0f; }
+one HCQ_FOR@} HCQ_FOR_X(i, n) { part[i] = 0.0f;
+without { }@} HCQ_PHASE_X(u) part[u] = 0.0f; {
+writeonly@part[t] = f32(z.at[t]);
+syntax@f32 *p = 0;
+half@f32 half = 0.5f;
+convert@i32 v = n;
+END
+
+for file in examples/*.k tests/*/*.k; do
+    sh hcq_kernel.sh --check "$file" || fail "$file"
+done
+echo "ok"
