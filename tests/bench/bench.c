@@ -542,8 +542,7 @@ typedef struct options {
 } options;
 
 static int parse_options(int argc, char **argv, options *o) {
-    memset(o, 0, sizeof *o);
-    o->only = "";
+    *o = (options){.only = ""};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             g_quick = 1;

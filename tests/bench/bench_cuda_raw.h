@@ -158,8 +158,7 @@ static int raw_find(void *library, const char *name, void *fn) {
 /* Returns NULL, or what is missing. */
 static const char *raw_load(raw *r) {
     void (*kernel)(const char *entry, raw_mock_fn fn);
-    memset(r, 0, sizeof *r);
-    r->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    *r = (raw){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
     if (r->library == NULL) {
         return "no libcuda.so.1";
     }

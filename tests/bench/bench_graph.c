@@ -70,8 +70,7 @@ typedef struct graph {
 } graph;
 
 static void graph_open(graph *g, int steps) {
-    memset(g, 0, sizeof *g);
-    g->on.device = open_device();
+    *g = (graph){.on.device = open_device()};
     g->on.counter = bench_buffer(g->on.device, sizeof(uint64_t));
     g->on.queue = bench_queue(g->on.device, HCQ_GRAPH);
     g->on.program = steps ? bench_program(g->on.device, "add_step", add_step, HCQ_ARG_U64)

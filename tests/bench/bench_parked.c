@@ -24,10 +24,7 @@ typedef struct parked {
 
 static void parked_open(parked *p, bench_chain *chain, uint32_t held, int many_sets) {
     uint32_t random = 12345;
-    memset(p, 0, sizeof *p);
-    p->chain = chain;
-    p->held = held;
-    p->many_sets = many_sets;
+    *p = (parked){.chain = chain, .held = held, .many_sets = many_sets};
     CHECK(hcq_signal_create(chain->device, 0, &p->signal));
     for (uint32_t first = 0; first < TOTAL; first += held) {
         uint16_t *order = p->order + first;

@@ -174,8 +174,7 @@ static void check_counters(const vulkan *v, const char *name) {
     uint32_t ours = 0;
     CHECK(hcq_copyout(&ours, v->counter, sizeof ours));
     bench_counter(ours, (uint32_t)(v->runs * v->count), name);
-    bench_counter(*(const uint32_t *)v->raw_counter.host, (uint32_t)(v->raw_runs * v->count),
-                  name);
+    bench_counter(*(const uint32_t *)v->raw_counter.host, (uint32_t)(v->raw_runs * v->count), name);
 }
 
 static double recorded(const vulkan *v) {

@@ -260,10 +260,7 @@ TEST(temporaries_stay_bounded) {
     enum { ROUNDS = 1000, WORDS = 1024, ROOM = 8 * WORDS * 4 };
     for (uint32_t inflight = 0; inflight <= 3; inflight += 3) { /* 3: lanes are always full */
         static uint32_t model[2][WORDS];
-        hcq_device_desc desc = test_desc();
-        desc.compute_lanes = 2;
-        desc.inflight = inflight;
-        hcq_device *device = test_open(0, &desc);
+        hcq_device *device = OPEN_WITH(0, .compute_lanes = 2, .inflight = inflight);
         hcq_program *mix = make_mix(device);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_buffer sums[2] = {make_words(device, WORDS), make_words(device, WORDS)};
@@ -289,11 +286,8 @@ TEST(temporaries_stay_bounded) {
 /* ---- eager calls ---- */
 
 static hcq_device *eager_device(uint32_t staging_bytes, uint32_t staging_count) {
-    hcq_device_desc desc = test_desc();
-    desc.staging_bytes = staging_bytes;
-    desc.staging_count = staging_count;
-    desc.timeout_ns = BOUND;           /* so that a call that waits fails */
-    return test_open(0, &desc);
+    return OPEN_WITH(0, .staging_bytes = staging_bytes, .staging_count = staging_count,
+                     .timeout_ns = BOUND); /* so that a call that waits fails */
 }
 
 /* Memory of each kind, plain, visible, imported, on a device of its own. */
@@ -466,9 +460,7 @@ TEST(calls_beside_a_waiting_thread) {
 TEST(transfers_give_up_in_a_full_lane) {
     static unsigned char bytes[4096];
     for (uint32_t flags = 0; flags <= HCQ_UNORDERED; flags += HCQ_UNORDERED) {
-        hcq_device_desc desc = test_desc();
-        desc.inflight = 1;
-        hcq_device *device = test_open(0, &desc);
+        hcq_device *device = OPEN_WITH(0, .inflight = 1);
         hcq_buffer a, b;
         CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &a));
         CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &b));

@@ -220,9 +220,7 @@ static void *blocked_submit(void *user) {
    is full: the queue stays until the call is over. */
 TEST(queue_outlives_its_submit) {
     blocked_call submits = {0}, closes = {0};
-    hcq_device_desc desc = test_desc();
-    desc.inflight = 1;
-    hcq_device *full = test_open(0, &desc);
+    hcq_device *full = OPEN_WITH(0, .inflight = 1);
     closes.device = test_open(0, NULL);
     submits.device = full;
     submits.queue = make_queue(closes.device, HCQ_COMPUTE);
@@ -386,8 +384,7 @@ enum { LONG_ALLOC = 1, LONG_IMPORT, LONG_PROGRAM, LONG_CHECK, LONG_BIND, LONG_SU
 static uint32_t long_stops, long_inside, long_go, long_late; /* atomic */
 
 static void long_call(uint32_t kind) {
-    if (__atomic_compare_exchange_n(&long_stops, &kind, 0, 0, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST)) {
+    if (__atomic_compare_exchange_n(&long_stops, &kind, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
         __atomic_store_n(&long_inside, 1, __ATOMIC_SEQ_CST);
         __atomic_store_n(&long_late, !word_until(&long_go, 1), __ATOMIC_SEQ_CST);
     }

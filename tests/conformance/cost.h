@@ -170,10 +170,8 @@ TEST(freed_blocks_cost_the_same) {
 /* A lower value of a signal is still to land, maybe with a timestamp before it. Many
    raises of higher ones follow, which run or have failed; then many wait. */
 static uint64_t raises_follow(uint32_t n, int failed) {
-    hcq_device_desc desc = test_desc();
-    desc.inflight = 1u << 20;          /* no growth of pools is measured */
-    desc.parked = 65536;
-    hcq_device *device = test_open(0, &desc);
+    /* no growth of pools is measured */
+    hcq_device *device = OPEN_WITH(0, .inflight = 1u << 20, .parked = 65536);
     hcq_signal s = make_signal(device, 0);
     hcq_point gate = make_gate(device), wait = hcq_at(s, failed ? 2 : 1);
     hcq_queue *q = make_holder(device);

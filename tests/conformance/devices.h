@@ -17,8 +17,7 @@ TEST(results_have_names) {
     CHECK(strcmp(hcq_result_text(HCQ_ERROR_LIMIT), "a limit is reached") == 0);
     CHECK(hcq_result_name((hcq_result)-9999) != NULL);
     CHECK(hcq_result_text((hcq_result)-9999) != NULL);
-    CHECK_U64(hcq_version(), HCQ_VERSION_MAJOR << 16 | HCQ_VERSION_MINOR << 8 |
-                                 HCQ_VERSION_PATCH);
+    CHECK_U64(hcq_version(), HCQ_VERSION_MAJOR << 16 | HCQ_VERSION_MINOR << 8 | HCQ_VERSION_PATCH);
 }
 
 TEST(dump_is_text) {

@@ -67,10 +67,7 @@ static void *errors_refused(void *user) {
 TEST(loggers_end_before_close) {
     errors_late l = {0};
     pthread_t thread;
-    hcq_device_desc desc = test_desc();
-    desc.log_fn = errors_linger;
-    desc.log_user = &l;
-    l.dev = test_open(0, &desc);
+    l.dev = OPEN_WITH(0, .log_fn = errors_linger, .log_user = &l);
     CHECK(pthread_create(&thread, NULL, errors_refused, &l) == 0);
     CHECK(word_until(&l.entered, 1));
     hcq_result closed = hcq_close(l.dev);
@@ -154,8 +151,7 @@ TEST(unknown_names_say_who_there_is) {
     log_clear();
     CHECK_RESULT(hcq_open("NOSUCH:1", &desc, &device), HCQ_ERROR_NO_DEVICE);
     CHECK(device == NULL && log_has("there are CPU") && log_has(backend));
-    CHECK_STDERR(hcq_driver_create(NULL, "cpu", &driver), HCQ_ERROR_NO_DEVICE,
-                 "there are CPU");
+    CHECK_STDERR(hcq_driver_create(NULL, "cpu", &driver), HCQ_ERROR_NO_DEVICE, "there are CPU");
     CHECK(driver == NULL);
 #ifndef HCQ_TEST_CUDA
     CHECK_RESULT(hcq_open("CUDA:0", &desc, &device), HCQ_ERROR_NO_DEVICE);
@@ -196,12 +192,9 @@ static uint32_t errors_gate;           /* host commands end once it is 1 */
 
 /* One whose first lane is busy until errors_gate. */
 static hcq_device *errors_busy_device(uint32_t inflight) {
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = SECOND / 20;
-    desc.explain_ns = HCQ_NEVER;
-    desc.inflight = inflight;
     __atomic_store_n(&errors_gate, 0, __ATOMIC_SEQ_CST);
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .timeout_ns = SECOND / 20, .explain_ns = HCQ_NEVER,
+                                   .inflight = inflight);
     hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
     CHECK_OK(hcq_queue_submit(queue, device, NULL));
@@ -326,7 +319,6 @@ TEST(lines_say_what_a_buffer_is) {
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 64);
     hcq_buffer none = hcq_view(a, 64, 4), big = a;
-    hcq_transfer_command list = {0};
     uint32_t word = 0;
     CHECK_OK(hcq_queue_label(q, "load"));
     CHECK_OK(hcq_free(gone));
@@ -339,9 +331,8 @@ TEST(lines_say_what_a_buffer_is) {
     CHECK_OK(hcq_queue_reset(q));
     CHECK_LINE(hcq_copyin(big, &word, 4), HCQ_ERROR_INVALID, "dst: ", "beyond its end");
     CHECK_LINE(hcq_free(gone), HCQ_ERROR_CLOSED, "buffer: ", "was freed");
-    list.kind = HCQ_TRANSFER_FILL;
-    list.dst = gone;
-    list.size = list.value_size = 4;
+    hcq_transfer_command list = {.kind = HCQ_TRANSFER_FILL, .dst = gone, .size = 4,
+                                 .value_size = 4};
     CHECK_LINE(hcq_transfer_submit(T.dev, NULL, 0, &list, 1, NULL), HCQ_ERROR_CLOSED,
                "queue 'transfers' command 0: dst", "was freed");
     CHECK_STDERR(hcq_copyin(none, &word, 4), HCQ_ERROR_INVALID, "dst: is zero");

@@ -466,13 +466,10 @@ TEST(long_waits_explain_themselves) {
         hcq_point raise = make_gate(T.dev);
         hcq_point held = submit_link(device, HCQ_COMPUTE, "the held one", gate, raise);
         log_clear();
-        memset(&w, 0, sizeof w);
-        w.points[0] = way == 1 || way == 4 ? gate : held;
-        w.points[1] = raise;
-        w.count = way == 2 ? 2 : way < 5;
-        w.mode = way == 2 ? HCQ_ANY : HCQ_ALL;
-        w.timeout_ns = way == 3 ? HCQ_DEADLINE(hcq_sys_now_ns() + BOUND) : HCQ_FOREVER;
-        w.device = way < 4 ? NULL : device;
+        w = (blocked_call){
+            .points = {way == 1 || way == 4 ? gate : held, raise}, .count = way == 2 ? 2 : way < 5,
+            .mode = way == 2 ? HCQ_ANY : HCQ_ALL, .device = way < 4 ? NULL : device,
+            .timeout_ns = way == 3 ? HCQ_DEADLINE(hcq_sys_now_ns() + BOUND) : HCQ_FOREVER};
         pthread_create(&w.thread, NULL, long_call_run, &w);
         int told = log_until(labels[way]);
         test_sleep_ms(50);             /* ten times as long: it is not told again */
@@ -515,10 +512,8 @@ TEST(short_waits_are_silent) {
 /* Released, but the only version of its queue runs with other values. */
 TEST(explain_versions_in_use) {
     const hcq_value values[2] = {hcq_number(3), hcq_number(4)};
-    hcq_device_desc desc = test_desc();
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done[2];
-    desc.slots = 1;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .slots = 1);
     hcq_buffer word = make_words(device, 1);
     hcq_queue *q = make_holder(device);
     hcq_submission s = {.queues = &q, .queue_count = 1, .value_count = 1, .flags = HCQ_UNORDERED};

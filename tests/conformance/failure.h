@@ -43,9 +43,7 @@ TEST(timeline_waits_pass_failures) {
 /* They say so: neither a success nor a failure is guessed. */
 TEST(forgotten_answers_say_so) {
     enum { N = 40, KEPT = 8 };
-    hcq_device_desc desc = test_desc();
-    desc.failure_ranges = KEPT;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .failure_ranges = KEPT);
     hcq_queue *queues[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
     hcq_point points[N], done;
     CHECK_INDEX(hcq_queue_host(queues[0], host_fails, NULL), 0);

@@ -221,14 +221,10 @@ static void *fork_records(void *user) {
 
 TEST(fork_in_the_middle_of_a_call) {
     fork_gate gate = {0, 0, 0};
-    hcq_device_desc desc = test_desc();
     const fork_things p = fork_things_make();
     pthread_t thread;
     void *failed;
-    desc.memory.alloc_fn = fork_gate_alloc;
-    desc.memory.free_fn = fork_gate_free;
-    desc.memory.user = &gate;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .memory = {fork_gate_alloc, fork_gate_free, &gate});
     hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
     __atomic_store_n(&gate.armed, 1, __ATOMIC_SEQ_CST);
     CHECK(pthread_create(&thread, NULL, fork_records, queue) == 0);

@@ -122,10 +122,7 @@ typedef struct two_marks {
 } two_marks;
 
 static two_marks make_two_marks(int bound) {
-    two_marks t;
-    t.g = make_graph();
-    t.word[0] = make_words(T.dev, 4);
-    t.word[1] = make_words(dev2(), 4);
+    two_marks t = {make_graph(), {make_words(T.dev, 4), make_words(dev2(), 4)}};
     CHECK_INDEX(record_mark(t.g, make_mark(T.dev), t.word[0], 0, 0), 0);
     CHECK_INDEX(record_mark(t.g, make_mark(dev2()), t.word[1], 1, 0), 1);
     CHECK_OK(hcq_queue_label(t.g, "two marks"));

@@ -224,9 +224,7 @@ static hcq_queue *make_failing(hcq_buffer a, hcq_buffer b, uint32_t *calls) {
    run, on any device, whoever waits is told, and all others run well. */
 TEST(one_failing_launch_of_many) {
     static uint32_t calls;
-    hcq_device_desc desc = test_desc();
-    desc.slots = FAIL_LAUNCHES;
-    hcq_device *keep = T.dev, *device = test_open(0, &desc);
+    hcq_device *keep = T.dev, *device = OPEN_WITH(0, .slots = FAIL_LAUNCHES);
     T.dev = device;
     for (int bound = 0; bound < 2; bound++) {
         hcq_buffer a = make_words(device, 4), b = make_words(dev2(), 4);

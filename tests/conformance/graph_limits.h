@@ -73,9 +73,7 @@ TEST(stated_access_follows_updates) {
 
 /* A launch for which a device has no room left takes a number on none. */
 TEST(launches_beyond_the_parked_limit) {
-    hcq_device_desc desc = test_desc();
-    desc.parked_limit = 12;
-    hcq_device *keep = T.dev, *limited = test_open(0, &desc);
+    hcq_device *keep = T.dev, *limited = OPEN_WITH(0, .parked_limit = 12);
     T.dev = limited;
     for (int way = 0; way < 2; way++) { /* it is the other device, or the home */
         hcq_device *home = way ? T.dev : dev2();
@@ -229,8 +227,7 @@ TEST(device_of_a_launch_fails) {
         if (want == HCQ_ERROR_LOST) {
             lose_at_next_submit(&control);
         } else {
-            __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1,
-                             __ATOMIC_SEQ_CST);
+            __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
         }
         hcq_result result = submit_queue(g, home, NULL, &raise, 0, &done);
         CHECK(result == HCQ_OK || result == want);

@@ -310,10 +310,7 @@ static void command_calls(int way) {
 }
 
 static void logger_calls(void) {
-    hcq_device_desc desc = test_desc();
-    desc.log_fn = log_calls_back;
-    desc.log_user = NULL;
-    caller.logged = test_open(0, &desc);
+    caller.logged = OPEN_WITH(0, .log_fn = log_calls_back, .log_user = NULL);
     CHECK_RESULT(refused_line(), HCQ_ERROR_INVALID);
     CHECK_U64(caller.deepest, 1);
     CHECK(caller.lines > 1 && caller.lines < 20); /* what it was refused, and no more */
@@ -443,8 +440,7 @@ TEST(host_commands_take_turns) {
    is called at once, not when that wait ends. */
 TEST(service_thread_can_be_kicked) {
     enum { N = 10 };
-    SKIP_IF(is_cpu() || T.variant->test.no_copy_lane,
-            "no service thread, or one lane");
+    SKIP_IF(is_cpu() || T.variant->test.no_copy_lane, "no service thread, or one lane");
     uint32_t counter = 0;
     hcq_queue *busy = make_holder(T.dev), *quick = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_host(busy, host_counts, &counter), 1);

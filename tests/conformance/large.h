@@ -64,11 +64,8 @@ static void large_free(void *user, void *ptr, size_t size) {
 
 /* NULL: no buffer may be as large here. */
 static hcq_device *large_open(uint32_t ordinal, hcq_buffer *buffer) {
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = 2 * BOUND;
-    desc.memory.alloc_fn = large_alloc;
-    desc.memory.free_fn = large_free;
-    hcq_device *device = test_open(ordinal, &desc);
+    hcq_device *device = OPEN_WITH(ordinal, .memory = {large_alloc, large_free, &T.memory},
+                                   .timeout_ns = 2 * BOUND);
     if (hcq_alloc(device, large_size, HCQ_NO_CACHE, buffer) == HCQ_OK) {
         return device;
     }

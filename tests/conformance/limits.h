@@ -81,9 +81,7 @@ TEST(any_number_of_running_lanes) {
     hcq_device *devices[DEVICES];
     SKIP_IF(!is_cpu() || T.variant->one_fifo, "the lanes do not run beside each other");
     for (uint32_t i = 0; i < DEVICES; i++) {
-        hcq_device_desc desc = test_desc();
-        desc.compute_lanes = LANES;
-        devices[i] = test_open(i, &desc);
+        devices[i] = OPEN_WITH(i, .compute_lanes = LANES);
     }
     for (uint32_t k = 0; k < 2 * sizeof counts / sizeof counts[0]; k++) {
         const uint32_t n = counts[k / 2], last = k % 2 ? n - 1 : k % n;
@@ -183,10 +181,8 @@ TEST(copies_around_every_size) {
     unsigned char *in = (unsigned char *)malloc(MOST + 64), *out = (unsigned char *)malloc(ALL);
     fill_pattern(in, MOST + 64, T.seed);
     for (uint32_t way = 0; way < 2; way++) {
-        hcq_device_desc desc = test_desc();
-        desc.staging_bytes = way ? 4096 : desc.staging_bytes;
-        desc.staging_count = way ? 130 : 0;
-        hcq_device *device = test_open(0, &desc);
+        hcq_device *device = OPEN_WITH(0, .staging_bytes = way ? 4096 : 0,
+                                       .staging_count = way ? 130 : 0);
         hcq_buffer buffer;
         CHECK_OK(hcq_alloc(device, ALL, 0, &buffer));
         for (uint32_t k = 0; k < 3 * sizeof sizes / sizeof sizes[0]; k++) {

@@ -180,9 +180,7 @@ TEST(no_cache) {
     come_and_go_once(T.dev, 3000, HCQ_NO_CACHE);
     CHECK_U64(cached(T.dev), 0);
     for (uint32_t none = 0; none < 2; none++) {
-        hcq_device_desc desc = test_desc();
-        desc.cache_bytes = none ? HCQ_NEVER : 8192;
-        hcq_device *device = test_open(0, &desc);
+        hcq_device *device = OPEN_WITH(0, .cache_bytes = none ? HCQ_NEVER : 8192);
         for (uint32_t i = 0; i < 20; i++) {
             come_and_go_once(device, 1000 + 128 * i, 0);
             CHECK(cached(device) <= (none ? 0 : 8192));
@@ -314,15 +312,10 @@ static void *slow_hooks_run(void *user) {
 
 TEST(large_blocks_hold_nobody_up) {
     static slow_hooks h;
-    hcq_device_desc desc = test_desc();
     hcq_signal s = make_signal(T.dev, 0);
     SKIP_IF(is_vulkan() || is_cuda(), "large blocks are not from the hooks");
-    memset(&h, 0, sizeof h);
-    h.inner = desc.memory;
-    desc.memory.alloc_fn = slow_hook_alloc;
-    desc.memory.free_fn = slow_hook_free;
-    desc.memory.user = &h;
-    h.device = test_open(1, &desc);
+    h = (slow_hooks){.inner = test_desc().memory};
+    h.device = OPEN_WITH(1, .memory = {slow_hook_alloc, slow_hook_free, &h});
     pthread_create(&h.thread, NULL, slow_hooks_run, &h);
     for (uint64_t value = 1; !__atomic_load_n(&h.over, __ATOMIC_SEQ_CST); value++) {
         uint32_t asked = __atomic_load_n(&h.asked, __ATOMIC_SEQ_CST);

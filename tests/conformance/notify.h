@@ -185,9 +185,7 @@ static void *relay_start(void *user) {
 TEST(notify_chain_on_a_small_stack) {
     static relay r;
     for (int way = RELAY_NOTIFY; way <= RELAY_SUBMIT; way++) {
-        memset(&r, 0, sizeof r);
-        r.way = way;
-        r.count = T.quick ? 10000 : 100000;
+        r = (relay){.way = way, .count = T.quick ? 10000 : 100000};
         if (way == RELAY_SUBMIT) {
             r.count /= 50;             /* a round trip each */
         }

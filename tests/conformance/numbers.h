@@ -22,9 +22,7 @@ TEST(numbers_to_come_are_told) {
         static uint32_t go;
         go = 0;
         hold_reset();
-        memset(&w, 0, sizeof w);
-        w.count = 1;
-        w.timeout_ns = BOUND;
+        w = (blocked_call){.count = 1, .timeout_ns = BOUND};
         w.points[0] = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) + ahead);
         if (waits) {
             CHECK(pthread_create(&w.thread, NULL, blocked_wait, &w) == 0);

@@ -9,9 +9,7 @@
    get through only if no two share a lane. */
 TEST(any_lane_spreads_the_queues_of_one) {
     enum { LANES = 4 };
-    hcq_device_desc desc = test_desc();
-    desc.compute_lanes = LANES;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = LANES);
     CHECK_U64(test_info(device).compute_lanes, LANES);
     hcq_buffer words = make_words(device, LANES);
     hcq_signal s[LANES + 1];
@@ -296,10 +294,7 @@ TEST(destroyed_after_submit) {
 /* A queue that nothing has changed is submitted again without being checked again: what
    may be in its way is looked at each time. */
 TEST(the_same_again) {
-    hcq_device_desc desc = test_desc();
-    desc.parked = 2;                   /* numbers go round early */
-    desc.parked_limit = 3;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .parked = 2, .parked_limit = 3); /* numbers go round early */
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copies = make_queue(device, HCQ_COPY);
     hcq_queue *named = make_queue(device, HCQ_COMPUTE);
     hcq_buffer a = make_words(device, 4), other = make_words(device, 4);
@@ -366,10 +361,8 @@ TEST(the_same_again_at_a_bad_time) {
     for (int lost = 0; lost <= is_mock(); lost++) {
         const uint32_t forty = 40;
         mock_control control;
-        hcq_device_desc desc = test_desc();
-        desc.inflight = 1;
-        desc.timeout_ns = SECOND / 10;
-        hcq_device *device = lost ? open_to_lose(&control) : test_open(0, &desc);
+        hcq_device *device = lost ? open_to_lose(&control) : OPEN_WITH(0, .inflight = 1,
+                                                                       .timeout_ns = SECOND / 10);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE), *far = make_queue(device, HCQ_COMPUTE);
         hcq_queue *copies = make_queue(device, HCQ_COPY);
         hcq_buffer b = make_words(dev2(), 1);

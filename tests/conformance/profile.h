@@ -136,9 +136,7 @@ TEST(profile_is_of_submissions) {
 /* Lanes by kind and index, and two devices each on their own. */
 TEST(profile_of_lanes) {
     NEED_PROFILE();
-    hcq_device_desc desc = test_desc();
-    desc.compute_lanes = 2;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 2);
     hcq_device_info info = test_info(device);
     hcq_buffer a = make_words(device, 16);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
@@ -317,8 +315,7 @@ TEST(profile_of_a_failure) {
     hcq_buffer a = make_words(T.dev, 4);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_point done;
-    memset(&log, 0, sizeof log);
-    log.result = HCQ_ERROR_HOST;
+    log = (host_log){.result = HCQ_ERROR_HOST};
     CHECK_INDEX(record_word(q, a, 1, 4), 0);
     CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
     CHECK_INDEX(record_word(q, a, 2, 4), 2);

@@ -258,9 +258,7 @@ static uint64_t runs_of(const hcq_program *program) {
 }
 
 static hcq_device *open_covered(void) {
-    hcq_device_desc desc = test_desc();
-    desc.flags |= HCQ_DEVICE_COVERAGE;
-    return test_open(0, &desc);
+    return OPEN_WITH(0, .flags = HCQ_DEVICE_COVERAGE);
 }
 
 static void k_nothing(const void *args, const hcq_block *block) {
@@ -337,11 +335,8 @@ static hcq_result host_until(void *user) {
 }
 
 static int readable(intptr_t handle, int timeout_ms) {
-    struct pollfd fd;
+    struct pollfd fd = {(int)handle, POLLIN, 0};
     int n;
-    fd.fd = (int)handle;
-    fd.events = POLLIN;
-    fd.revents = 0;
     do {
         n = poll(&fd, 1, timeout_ms);
     } while (n < 0);
@@ -421,10 +416,7 @@ static const char *explain_line(const char *text, const char *word) {
 }
 
 static hcq_device *open_labelled(const char *label, uint64_t explain_ns) {
-    hcq_device_desc desc = test_desc();
-    desc.label = label;
-    desc.explain_ns = explain_ns;
-    return test_open(0, &desc);
+    return OPEN_WITH(0, .label = label, .explain_ns = explain_ns);
 }
 
 static hcq_signal labelled_signal(hcq_device *device, const char *label) {

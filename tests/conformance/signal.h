@@ -16,8 +16,7 @@ TEST(signal_values) {
         const hcq_point set = hcq_at(host, values[i]), raise = hcq_at(queued, values[i]);
         uint64_t value = 99;
         CHECK_OK(test_poll(made));
-        CHECK(i + 1 == VALUES ||
-              test_poll(hcq_at(made.signal, values[i + 1])) == HCQ_TIMEOUT);
+        CHECK(i + 1 == VALUES || test_poll(hcq_at(made.signal, values[i + 1])) == HCQ_TIMEOUT);
         CHECK_OK(hcq_signal_value(made.signal, &value));
         CHECK_U64(value, values[i]);
         CHECK_RESULT(test_poll(set), i ? HCQ_TIMEOUT : HCQ_OK);

@@ -66,12 +66,10 @@ static void transfer_once(const place *to, const place *from, uint32_t size, uin
 /* Nothing is kept of a device that took part and is closed. */
 TEST(transfer_every_way) {
     static const uint32_t sizes[] = {1, 4097, 100003};
-    hcq_device_desc desc = test_desc();
-    test_memory memory = {0};
-    desc.memory.user = &memory;
-    desc.staging_bytes = 4096;         /* the large ones need many batches */
-    desc.staging_count = 3;
-    hcq_device *small = test_open(0, &desc), *other = open_other_backend();
+    test_memory memory = {0};          /* small: the large ones need many batches */
+    hcq_device *small = OPEN_WITH(0, .memory = {test_hook_alloc, test_hook_free, &memory},
+                                  .staging_bytes = 4096, .staging_count = 3);
+    hcq_device *other = open_other_backend();
     const place places[ENDS] = {make_place(NULL, 0), make_place(T.dev, 0),
                                 make_place(dev2(), HCQ_HOST_VISIBLE), make_place(small, 0),
                                 make_place(other, 0)};
@@ -112,8 +110,7 @@ TEST(transfer_times_out) {
         hcq_point gate = make_gate(T.dev), held;
         hcq_buffer a, b, old, c;
         hcq_buffer free_one = make_words(T.dev, 16), free_two = make_words(dev2(), 16);
-        void *pages = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                           0);
+        void *pages = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(pages != MAP_FAILED);
         memset(pages, 0x2b, PAGE);
         CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &a));
@@ -127,8 +124,7 @@ TEST(transfer_times_out) {
             CHECK_OK(submit_behind(q, device, &gate, NULL));
         }
         hcq_transfer_end host = hcq_transfer_host(pages, PAGE);
-        CHECK_RESULT(hcq_transfer(hcq_transfer_device(a), host, PAGE, 0, timeouts[i]),
-                     HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(a), host, PAGE, 0, timeouts[i]), HCQ_TIMEOUT);
         CHECK_RESULT(hcq_transfer(host, hcq_transfer_device(old), PAGE, 0, timeouts[i]),
                      HCQ_TIMEOUT);
         CHECK(((unsigned char *)pages)[0] == 0x2b && ((unsigned char *)pages)[PAGE - 1] == 0x2b);
@@ -256,8 +252,7 @@ TEST(transfer_lists_at_random) {
     hcq_transfer_command list[COMMANDS];
     const hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())};
     hcq_point held = {{0}, 0}, done = {{0}, 0};
-    memset(&m, 0, sizeof m);
-    m.random = T.seed;
+    m = (transfer_model){.random = T.seed};
     for (int i = 0; i < 3; i++) {
         hcq_device *owner = i == 2 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
         CHECK_OK(hcq_alloc(owner, 4096, HCQ_ZEROED, &m.buffers[i]));
@@ -287,10 +282,7 @@ TEST(transfer_lists_at_random) {
    lists are given back when they are done. */
 TEST(transfer_large_updates) {
     enum { BYTES = 300001, N = 6 };
-    hcq_device_desc desc = test_desc();
-    desc.staging_bytes = 4096;
-    desc.staging_count = 2;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .staging_bytes = 4096, .staging_count = 2);
     unsigned char *data = (unsigned char *)malloc(BYTES);
     uint64_t bytes[2] = {0, 0}, allocated[2] = {0, 0};
     hcq_buffer a[N];

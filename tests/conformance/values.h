@@ -211,9 +211,7 @@ static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {
 /* A held submission costs its values and little more, and nothing once it ran. */
 TEST(held_values_are_small) {
     const uint32_t count = is_cpu() && !TEST_SANITIZED ? 5000 : 2000; /* else each takes long */
-    hcq_device_desc desc = test_desc();
-    desc.parked = 64;                  /* so that all are made when they are needed */
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .parked = 64); /* so that all are made when they are needed */
     for (uint32_t way = 0; way < 4; way++) {
         hcq_buffer out = make_words(device, count);
         hcq_queue *q = make_putter(out, way & 1);
@@ -257,9 +255,7 @@ static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
    from getting one. */
 TEST(versions_of_those_that_wait) {
     enum { N = 9 };
-    hcq_device_desc desc = test_desc();
-    desc.slots = 1;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .slots = 1);
     for (int bound = 0; bound < 2; bound++) {
         hcq_buffer out = make_words(device, N);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);

@@ -191,8 +191,7 @@ typedef enum wait_end {
     END_FAIL,
     END_SET,
     END_OTHER,                         /* the other of two fails */
-    END_OTHER_FIRST,
-    WAIT_ENDS
+    END_OTHER_FIRST, WAIT_ENDS
 } wait_end;
 
 static hcq_result end_wait(wait_end end, hcq_device *device, hcq_signal s, hcq_signal other) {
@@ -213,9 +212,7 @@ TEST(waits_hear_the_end) {
     for (int i = 0; i < 2 * WAIT_ENDS; i++) {
         const wait_end end = (wait_end)(i / 2);
         const int two = end >= END_OTHER, gone = end <= END_DESTROY_RAISED;
-        hcq_device_desc desc = test_desc();
-        desc.explain_ns = i % 2 ? HCQ_NEVER : SECOND / 1000;
-        hcq_device *device = test_open(0, &desc);
+        hcq_device *device = OPEN_WITH(0, .explain_ns = i % 2 ? HCQ_NEVER : SECOND / 1000);
         hcq_signal s = make_signal(device, 0), t = make_signal(dev2(), 0);
         hcq_point point = hcq_at(s, 1), other = hcq_at(t, 1), gate = make_gate(T.dev), held;
         blocked_call call = {0};
@@ -272,9 +269,7 @@ TEST(synchronize_covers_earlier_work) {
     CHECK_OK(submit_lists(device, &bad, NULL, HCQ_UNORDERED, &early[1]));
     CHECK_OK(hcq_queue_submit(copy, device, &early[2]));
     log_clear();
-    memset(&call, 0, sizeof call);
-    call.device = device;
-    call.timeout_ns = BOUND;
+    call = (blocked_call){.device = device, .timeout_ns = BOUND};
     pthread_create(&call.thread, NULL, blocked_synchronize, &call);
     int waits = log_until("lasts longer"); /* by then it knows for what */
     hcq_result submitted = submit_lists(device, &never, NULL, 0, &held);

@@ -293,15 +293,9 @@ static void record_graph(bench *b) {
 }
 
 static void record_bench(bench *b, int bound) {
-    memset(b, 0, sizeof *b);
-    b->bound = bound;
-    b->put = make_put(T.dev);
-    b->a = make_words(T.dev, 64);
-    b->b = make_words(T.dev, 64);
-    b->c = make_words(T.dev, 64);
-    b->s = make_signal(T.dev, 0);
-    b->t = make_signal(dev2(), 0);
-    b->gate = make_signal(T.dev, 0);
+    *b = (bench){.bound = bound, .put = make_put(T.dev), .a = make_words(T.dev, 64),
+                 .b = make_words(T.dev, 64), .c = make_words(T.dev, 64), .s = make_signal(T.dev, 0),
+                 .t = make_signal(dev2(), 0), .gate = make_signal(T.dev, 0)};
     const put_args args = {b->a.address, 3, 4};
     const hcq_dims one = {1, 1, 1};
     b->q = make_queue(T.dev, HCQ_COMPUTE);

@@ -107,8 +107,7 @@ static hcq_result record(scenario *c) {
     hcq_result result = hcq_queue_reset(c->q);
     int32_t index = 0;
     for (int i = 0; i < 20 && result == HCQ_OK && index >= 0; i++) {
-        index = hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1),
-                               hcq_dim(1, 1, 1));
+        index = hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1), dims_one);
     }
     if (result != HCQ_OK || index < 0) {
         return result != HCQ_OK ? result : (hcq_result)index;

@@ -262,10 +262,8 @@ TEST(handles_from_nowhere_find_nothing) {
 
 TEST(cache_gives_up_the_oldest_first) {
     enum { COUNT = 6, SIZE = 10000 };
-    hcq_device_desc desc = test_desc();
     hcq_buffer blocks[COUNT], again;
-    desc.cache_bytes = 3 * (SIZE + COUNT);
-    hcq_device *dev = test_open(2, &desc);
+    hcq_device *dev = OPEN_WITH(2, .cache_bytes = 3 * (SIZE + COUNT));
     for (uint32_t i = 0; i < COUNT; i++) { /* sizes differ, so that each is known */
         CHECK_OK(hcq_alloc(dev, SIZE + i, 0, &blocks[i]));
     }
@@ -405,10 +403,7 @@ static void big_free(void *user, void *ptr, size_t size) {
 /* What is as long as a recording is made, copied and freed while others get the lock. */
 TEST(long_arrays_are_nobodys_wait) {
     enum { COUNT = 5000 };
-    hcq_device_desc desc = test_desc();
-    desc.memory.alloc_fn = big_alloc;
-    desc.memory.free_fn = big_free;
-    hcq_device *dev = test_open(2, &desc);
+    hcq_device *dev = OPEN_WITH(2, .memory = {big_alloc, big_free, &T.memory});
     hcq_program *add = make_add(dev);
     hcq_buffer word = make_words(dev, 1);
     hcq_queue *q = make_queue(dev, HCQ_COMPUTE), *graph = make_queue(dev, HCQ_GRAPH);

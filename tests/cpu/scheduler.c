@@ -459,13 +459,8 @@ int schedule_start(void (*fn)(void), const char *name) {
     if (fiber_count == FIBERS) { die("too many threads"); }
     fiber *f = &fibers[fiber_count];
     void *stack = f->stack ? f->stack : malloc(STACK);
-    memset(f, 0, sizeof *f);
-    f->stack = stack;
-    f->name = name;
-    f->fn = fn;
-    f->next.place = NOWHERE;
-    f->old_loads = 2;
-    f->now = me->now;
+    *f = (fiber){.stack = stack, .name = name, .fn = fn, .next.place = NOWHERE, .old_loads = 2,
+                 .now = me->now};
     f->now.clock[fiber_count++] = 1;
     if (me != &nobody) { me->now.clock[me - fibers]++; }
     note(f, OP_CREATE, NOWHERE, 0, 0, "");

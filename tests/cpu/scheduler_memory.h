@@ -13,10 +13,7 @@ static cell *cell_of(const void *address) {
         cell *c = &cells[at % CELLS];
         if (c->run == run_number && c->word == word) { return c; }
         if (c->run == run_number) { continue; }
-        memset(c, 0, sizeof *c);
-        c->run = run_number;
-        c->word = word;
-        c->place = NOWHERE;
+        *c = (cell){.run = run_number, .word = word, .place = NOWHERE};
         if (++cell_count > CELLS / 4 * 3) { die("too much memory is accessed"); }
         return c;
     }

@@ -28,8 +28,7 @@ OWN_KERNEL(own_spin) {
     const spin_args *k = HCQ_ARGS(spin_args, args);
     uint64_t end = hcq_sys_now_ns() + BOUND;
     __atomic_store_n(HCQ_PTR(uint32_t, k->began), 1, __ATOMIC_SEQ_CST);
-    while (!__atomic_load_n(HCQ_PTR(uint32_t, k->go), __ATOMIC_SEQ_CST) &&
-           hcq_sys_now_ns() < end) {
+    while (!__atomic_load_n(HCQ_PTR(uint32_t, k->go), __ATOMIC_SEQ_CST) && hcq_sys_now_ns() < end) {
         mock_sleep(50000);
     }
 }
@@ -144,7 +143,7 @@ static uint32_t *gate_word(const gates *g, uint32_t gate, uint32_t which) {
 
 static int32_t record_spin(hcq_queue *queue, const gates *g, uint32_t gate) {
     spin_args args = {g->words.address + gate * 128, g->words.address + gate * 128 + 64};
-    return hcq_queue_exec(queue, g->spin, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(queue, g->spin, &args, sizeof args, dims_one, dims_one);
 }
 
 static void gate_let(const gates *g, uint32_t gate) {

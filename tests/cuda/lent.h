@@ -81,8 +81,7 @@ static void share_streams(hcq_device *device, raw_stream *streams, hcq_buffer wo
         uint32_t lane = i & 1;
         mix_args args = {words.address + lane * 4, words.address + 32, 1, i};
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, dims_one, dims_one), 0);
         (void)submit_to(device, q, lane, NULL, NULL);
         hcq_queue_destroy(q);
         model[lane] = model[lane] * 31 + i;

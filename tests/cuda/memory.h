@@ -9,10 +9,7 @@ TEST(pinned_copies_are_not_staged) {
     enum { BYTES = 6 << 20 };
     static unsigned char pages[BYTES] __attribute__((aligned(65536)));
     NEEDS_MOCK();
-    hcq_device_desc desc = test_desc();
-    desc.staging_bytes = 65536;
-    desc.staging_count = 4;
-    hcq_device *device = test_open(0, &desc);
+    hcq_device *device = OPEN_WITH(0, .staging_bytes = 65536, .staging_count = 4);
     hcq_buffer pinned, buffer, imported;
     CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &pinned));
     CHECK_OK(hcq_alloc(device, BYTES, 0, &buffer));

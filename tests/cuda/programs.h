@@ -264,11 +264,8 @@ static void log_destroys(void *user, hcq_result result, const char *text) {
 /* Whoever reads the line may destroy another program of the module. */
 TEST(refused_and_destroyed) {
     hcq_program_desc desc = own_desc("ct_first", NULL);
-    hcq_device_desc logs = test_desc();
     hcq_program *same = NULL, *refused = NULL;
-    logs.log_fn = log_destroys;
-    logs.log_user = &same;
-    hcq_device *device = test_open(0, &logs);
+    hcq_device *device = OPEN_WITH(0, .log_fn = log_destroys, .log_user = &same);
     CHECK_OK(hcq_program_create(device, &desc, &same));
     desc.shared_bytes = UINT32_MAX;
     CHECK_RESULT(hcq_program_create(device, &desc, &refused), HCQ_ERROR_LIMIT);

@@ -12,18 +12,12 @@ typedef struct counts {
 } counts;
 
 static counts counts_now(hcq_device *device) {
-    counts c;
-    c.launches = COUNT(device, LAUNCHES);
-    c.graph_launches = COUNT(device, GRAPH_LAUNCHES);
-    c.graphs = COUNT(device, GRAPHS);
-    c.nodes = COUNT(device, NODES);
-    c.set = COUNT(device, NODES_SET);
-    c.batches = COUNT(device, BATCHES);
-    c.allocations = allocations();
-    c.set_calls = calls_of("cuGraphExec*") - calls_of("cuGraphExecDestroy");
-    c.other_calls = calls_of("cuGraphAdd*") + calls_of("cuGraphInstantiate*") +
-                    calls_of("cuGraphUpload") + calls_of("cuLaunchKernel");
-    return c;
+    return (counts){
+        COUNT(device, LAUNCHES), COUNT(device, GRAPH_LAUNCHES), COUNT(device, GRAPHS),
+        COUNT(device, NODES), COUNT(device, NODES_SET), COUNT(device, BATCHES), allocations(),
+        calls_of("cuGraphExec*") - calls_of("cuGraphExecDestroy"),
+        calls_of("cuGraphAdd*") + calls_of("cuGraphInstantiate*") + calls_of("cuGraphUpload") +
+            calls_of("cuLaunchKernel")};
 }
 
 static counts counts_since(hcq_device *device, const counts *before) {

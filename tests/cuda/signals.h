@@ -31,8 +31,7 @@ static void *waiter_run(void *user) {
 }
 
 static void waiter_start(waiter *w, hcq_point point) {
-    memset(w, 0, sizeof *w);
-    w->point = point;
+    *w = (waiter){.point = point};
     CHECK(pthread_create(&w->thread, NULL, waiter_run, w) == 0);
     while (!__atomic_load_n(&w->began, __ATOMIC_SEQ_CST)) {
         mock_sleep(20000);
@@ -121,8 +120,7 @@ static void events_on(uint32_t way) {
     const uint32_t times = T.quick ? 2000 : MANY;
     const uint64_t first = COUNT(device, EVENTS_MADE);
     CHECK(!(all_means[way] & HCQ_CUDA_EVENTS) || info.memops == 0);
-    CHECK_U64(info.value_waits,
-              info.memops && !(test_cuda_desc.flags & HCQ_CUDA_NO_VALUE_WAITS));
+    CHECK_U64(info.value_waits, info.memops && !(test_cuda_desc.flags & HCQ_CUDA_NO_VALUE_WAITS));
     CHECK_INDEX(record_add(q, make_add(device), words, 1, 1), 0);
     settle(device);
     const mock_cuda_counts c = stats_now();

@@ -50,9 +50,7 @@ static hcq_buffer cell(uint32_t i) {
 static void record_change(hcq_queue *q, int32_t index, uint32_t device, uint32_t id,
                           hcq_buffer dst, hcq_buffer src) {
     const mix_args args = {dst.address, src.address, 1, 1000 * (id + 1)};
-    CHECK_INDEX(hcq_queue_exec(q, C.mix[device], &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)),
-                index);
+    CHECK_INDEX(hcq_queue_exec(q, C.mix[device], &args, sizeof args, dims_one, dims_one), index);
     CHECK_OK(hcq_queue_access(q, index, dst, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_access(q, index, src, HCQ_ARG_IN));
 }

@@ -229,8 +229,7 @@ static call_kind pick_kind(void) {
 
 static void draw_call(graph *g, uint32_t index, uint32_t *variables) {
     call *c = &g->calls[index];
-    memset(c, 0, sizeof *c);
-    c->kind = pick_kind();
+    *c = (call){.kind = pick_kind()};
     switch (c->kind) {
     case CALL_MIX:
         draw_mix(g, c, index);

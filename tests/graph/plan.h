@@ -51,8 +51,7 @@ static struct reference {
 
 static int touches_conflict(const touch *a, const touch *b) {
     return a->where.name == b->where.name && (a->writes || b->writes) &&
-           a->where.at < b->where.at + b->where.size &&
-           b->where.at < a->where.at + a->where.size;
+           a->where.at < b->where.at + b->where.size && b->where.at < a->where.at + a->where.size;
 }
 
 /* Must `b` follow `a`, which comes first? */
@@ -332,8 +331,7 @@ static void check_crossing(const graph *g, const hcqi_plan *plan, uint32_t s, ui
             always |= (uint32_t)(a->fence || b->fence || calls_meet_in(a, b, NOBODY) ||
                                  is_edge(g, one->calls[i], other->calls[k]));
             for (uint32_t n = 0; n < INPUTS; n++) {
-                missed |= calls_meet_in(a, b, FIRST_INPUT + n) &&
-                          !hcqi_set_has(x, INPUT_NUMBER(n));
+                missed |= calls_meet_in(a, b, FIRST_INPUT + n) && !hcqi_set_has(x, INPUT_NUMBER(n));
             }
         }
     }

@@ -208,9 +208,7 @@ typedef struct post {
 static void post_open(post *p) {
     static const char *const names[POST_DEVICES] = {"METAL", "EXT", "CLANG"};
     for (uint32_t d = 0; d < POST_DEVICES; d++) {
-        hcq_device_desc desc = test_desc();
-        desc.label = names[d];
-        p->devices[d] = test_open(1 + d, &desc);
+        p->devices[d] = OPEN_WITH(1 + d, .label = names[d]);
         p->add[d] = make_add(p->devices[d]);
     }
     p->mix = make_mix(p->devices[METAL]);
@@ -242,8 +240,7 @@ static void record_lists(post *p) {
     post_add(p, 2, EXT, p->b);
     post_copy(p, 3, p->on[1], p->b);
     mix_args args = {p->on[0].address, p->on[1].address, 2, 0};
-    CHECK_INDEX(hcq_queue_exec(p->q, p->mix, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(2, 1, 1)), 4);
+    CHECK_INDEX(hcq_queue_exec(p->q, p->mix, &args, sizeof args, dims_one, hcq_dim(2, 1, 1)), 4);
     post_copy(p, 5, p->result, p->on[0]);
 }
 
@@ -252,8 +249,7 @@ static void record_dot(post *p) {
     post_copy(p, 0, p->on[0], p->a);
     post_copy(p, 1, p->on[1], p->b);
     mix_args args = {p->on[0].address, p->on[1].address, 1, 0};
-    CHECK_INDEX(hcq_queue_exec(p->q, p->mix, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(2, 1, 1)), 2);
+    CHECK_INDEX(hcq_queue_exec(p->q, p->mix, &args, sizeof args, dims_one, hcq_dim(2, 1, 1)), 2);
     post_copy(p, 3, p->result, p->on[0]);
 }
 

@@ -69,8 +69,7 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
     mc_ptx p = {.at = (const char *)image};
     MC_RULE(module && image && (!count || (options && values)), MC_INVALID);
     mc_may_sync("cuModuleLoadDataEx");
-    p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here,
-                                          mc_module_end);
+    p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here, mc_module_end);
     if (memcmp(image, elf, 4) != 0 && memcmp(image, fat, 4) != 0) {
         p.result = M.desc.flags & MOCK_CUDA_NO_JIT ? MC_NO_JIT : mc_ptx_read(&p);
     }
@@ -171,8 +170,7 @@ static int mc_function_check(const mc_function *f, const uint32_t grid[3], const
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
     MC_RULE(grid[0] && grid[1] && grid[2] && threads, MC_INVALID);
     MC_RULE(grid[0] <= 0x7fffffffu && grid[1] <= 65535 && grid[2] <= 65535, MC_INVALID);
-    MC_RULE(block[0] <= MC_MAX_THREADS && block[1] <= MC_MAX_THREADS && block[2] <= 64,
-            MC_INVALID);
+    MC_RULE(block[0] <= MC_MAX_THREADS && block[1] <= MC_MAX_THREADS && block[2] <= 64, MC_INVALID);
     MC_RULE(threads <= MC_MAX_THREADS, MC_INVALID);
     MC_RULE(threads <= f->threads, MC_RESOURCES);
     MC_RULE(shared <= (uint32_t)mc_function_dynamic(f), MC_INVALID);

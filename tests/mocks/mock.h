@@ -158,8 +158,7 @@ static void mock_execute(const mock_device *d, const hcq_packet *packet) {
         mock_fill(d, packet);
         break;
     case HCQ_COMMAND_TIMESTAMP:
-        __atomic_store_n((uint64_t *)mock_host(d, packet->u.stamp.dst, 8), now,
-                         __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)mock_host(d, packet->u.stamp.dst, 8), now, __ATOMIC_RELEASE);
         break;
     default:
         mock_abort("a command reached a batch that must not: kind, index", packet->kind,
@@ -492,9 +491,7 @@ static hcq_result mock_open(void *driver, hcq_device *device, uint32_t ordinal,
     if (!d) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    memset(d, 0, sizeof *d);
-    d->driver = owner;
-    d->device = device;
+    *d = (mock_device){.driver = owner, .device = device};
     if (desc && desc->backend_desc) {
         d->desc = *(const mock_desc *)desc->backend_desc;
     }

@@ -121,8 +121,7 @@ static void stage_eager(const stage *g) {
     TAKE(hcq_free(g->large));
     TAKE(hcq_trim(g->device, 0));
     if (hcq_import(g->device, pages, sizeof pages, &in) == HCQ_OK) {
-        TAKE(hcq_transfer(hcq_transfer_device(in), hcq_transfer_device(g->a), 4096, 0,
-                          3 * SECOND));
+        TAKE(hcq_transfer(hcq_transfer_device(in), hcq_transfer_device(g->a), 4096, 0, 3 * SECOND));
         TAKE(hcq_free(in));
     }
     TAKE(hcq_device_synchronize(g->device, 3 * SECOND));

@@ -28,9 +28,7 @@ static void driver_is(const char *variant) {
 }
 
 static hcq_device *backend_open(uint32_t compute_lanes) {
-    hcq_device_desc desc = test_desc();
-    desc.compute_lanes = compute_lanes;
-    return test_open(0, &desc);
+    return OPEN_WITH(0, .compute_lanes = compute_lanes);
 }
 
 static void backend_close(hcq_device *device) {
@@ -85,7 +83,7 @@ TEST_BARE(grids_in_parts) {
         hcq_buffer words = make_words(device, 8 * parts);
         add_args args = {words.address, 1, 8 * parts};
         CHECK_INDEX(hcq_queue_exec(q, make_add(device), &args, sizeof args,
-                                   hcq_dim(8 * parts, 1, 1), hcq_dim(1, 1, 1)), 0);
+                                   hcq_dim(8 * parts, 1, 1), dims_one), 0);
         CHECK_RESULT(hcq_queue_bind(q, device), i == 2 ? HCQ_ERROR_LIMIT : HCQ_OK);
         CHECK(log_has("more than 4096 dispatches") == (i == 2));
         if (i < 2) {
@@ -149,8 +147,7 @@ TEST_BARE(grids_change_across_the_limit) {
     hcq_buffer words = make_words(device, 64);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     add_args args = {words.address, 1, 0xffffffffu};
-    CHECK_INDEX(hcq_queue_exec(q, make_add(device), &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, make_add(device), &args, sizeof args, dims_one, dims_one), 0);
     CHECK_OK(hcq_queue_bind(q, device));
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const hcq_dims grid = {sizes[i], 1, 1};
@@ -176,7 +173,7 @@ TEST_BARE(blocks_have_limits) {
         uint32_t block[3] = {1, 1, 1};
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         block[i / 2] = most[i / 2] + i % 2;
-        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(1, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, dims_one,
                                    hcq_dim(block[0], block[1], block[2])),
                     i % 2 ? HCQ_ERROR_INVALID : 0);
         hcq_queue_destroy(q);
@@ -436,9 +433,7 @@ static void *asker_main(void *user) {
 }
 
 static void asker_start(asker *a, hcq_device *device, void (*ask)(hcq_device *device)) {
-    memset(a, 0, sizeof *a);
-    a->device = device;
-    a->ask = ask;
+    *a = (asker){.device = device, .ask = ask};
     CHECK(pthread_create(&a->thread, NULL, asker_main, a) == 0);
 }
 

@@ -235,9 +235,7 @@ static mock_vk_command *mock_vk_add(mock_vk_commands *c, mock_vk_op op,
                                     VkPipelineStageFlags stages) {
     mock_vk_grow(&c->list, &c->capacity, c->count, sizeof *c->list);
     mock_vk_command *made = &c->list[c->count++];
-    memset(made, 0, sizeof *made);
-    made->op = op;
-    made->stages = stages;
+    *made = (mock_vk_command){.op = op, .stages = stages};
     return made;
 }
 
@@ -396,8 +394,7 @@ static void mock_vkCmdPushConstants(VkCommandBuffer handle, VkPipelineLayout lay
                                     VkShaderStageFlags stages TEST_UNUSED, uint32_t offset,
                                     uint32_t size, const void *values) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdPushConstants, VK_QUEUE_COMPUTE_BIT);
-    const mock_vk_layout *l =
-        MOCK_VK_OBJECT(mock_vk_layout, layout, PIPELINE_LAYOUT, c->o.device);
+    const mock_vk_layout *l = MOCK_VK_OBJECT(mock_vk_layout, layout, PIPELINE_LAYOUT, c->o.device);
     mock_vk_check(offset + size <= l->push_bytes, "%u bytes at %u, the layout has %u", size,
                   offset, l->push_bytes);
     if (offset + size <= sizeof c->push) {
@@ -455,8 +452,7 @@ static void mock_vkCmdDispatch(VkCommandBuffer handle, uint32_t x, uint32_t y, u
 
 static void mock_vkCmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer,
                                        VkDeviceSize offset) {
-    mock_vk_commands *c =
-        mock_vk_record(handle, MOCK_VK_CmdDispatchIndirect, VK_QUEUE_COMPUTE_BIT);
+    mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdDispatchIndirect, VK_QUEUE_COMPUTE_BIT);
     mock_vk_command *made = mock_vk_record_dispatch(c);
     mock_vk_check(offset % 4 == 0, "offset %llu", mock_vk_u(offset));
     made->src = mock_vk_take(c, buffer, offset, 12);

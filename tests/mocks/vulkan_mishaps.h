@@ -27,8 +27,7 @@ TEST_BARE(refused_submits) {
         CHECK_OK(hcq_device_synchronize(device, BOUND));
         CHECK_OK(hcq_queue_submit(q, device, &done));
         CHECK_OK(hcq_queue_submit(copy, device, &behind));
-        mock_vk_fail("vkQueueSubmit*", (k + 1) / 2, k < 3 ? 2 : 1,
-                     VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        mock_vk_fail("vkQueueSubmit*", (k + 1) / 2, k < 3 ? 2 : 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
         CHECK_OK(hcq_signal_set(gate, 1)); /* hands over what was held */
         hcq_result first = hcq_wait(&done, 1, HCQ_ALL, BOUND);
         hcq_result second = hcq_wait(&behind, 1, HCQ_ALL, BOUND);
@@ -101,7 +100,7 @@ static void play_bindings(const stage *g) {
         !TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &q))) {
         return;
     }
-    (void)hcq_queue_exec(q, bound, &bind, sizeof bind, hcq_dim(20, 1, 1), hcq_dim(1, 1, 1));
+    (void)hcq_queue_exec(q, bound, &bind, sizeof bind, hcq_dim(20, 1, 1), dims_one);
     TAKE(hcq_queue_bind(q, g->device));
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t to = g->a.address + (i & 1) * 512;

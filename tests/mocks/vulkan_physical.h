@@ -234,8 +234,7 @@ static void mock_vk_property(const mock_vk_physical *p, void *at) {
         v12->maxDescriptorSetUpdateAfterBindStorageBuffers = 500000;
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES:
-        ((VkPhysicalDeviceMaintenance4Properties *)at)->maxBufferSize =
-            2 * p->desc->max_allocation;
+        ((VkPhysicalDeviceMaintenance4Properties *)at)->maxBufferSize = 2 * p->desc->max_allocation;
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT:
         ((VkPhysicalDeviceExternalMemoryHostPropertiesEXT *)at)->minImportedHostPointerAlignment =

@@ -236,8 +236,7 @@ static mock_vk_pipeline *mock_vk_pipeline_make(mock_vk_device *d,
                                                const VkComputePipelineCreateInfo *info) {
     const mock_vk_module_object *m =
         MOCK_VK_OBJECT(mock_vk_module_object, info->stage.module, MODULE, d);
-    const mock_vk_layout *layout =
-        MOCK_VK_OBJECT(mock_vk_layout, info->layout, PIPELINE_LAYOUT, d);
+    const mock_vk_layout *layout = MOCK_VK_OBJECT(mock_vk_layout, info->layout, PIPELINE_LAYOUT, d);
     mock_vk_pipeline *p = mock_vk_new(d, NULL, MOCK_VK_KIND_PIPELINE, sizeof *p);
     p->kernel = m->kernel;
     p->captures = (info->flags & VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR) != 0;

@@ -215,18 +215,12 @@ static hcq_device *rig_lend(rig *r) {
         r->lent[count++].family = i;
     }
     pthread_mutexattr_destroy(&checks);
-    test_vulkan_desc.flags &= ~(uint32_t)HCQ_VULKAN_VALIDATION;
-    test_vulkan_desc.instance = r->instance;
-    test_vulkan_desc.physical_device = r->physical;
-    test_vulkan_desc.device = r->device;
-    test_vulkan_desc.loader = mock_vk_loader;
-    test_vulkan_desc.lock_fn = rig_lock;
-    test_vulkan_desc.lock_user = r;
-    test_vulkan_desc.queues = r->lent;
-    test_vulkan_desc.queue_count = count;
-    test_vulkan_desc.extensions = rig_extensions;
-    test_vulkan_desc.extension_count = 2;
-    test_vulkan_desc.features = &r->features;
+    test_vulkan_desc = (struct hcq_vulkan_desc){
+        .flags = test_vulkan_desc.flags & ~(uint32_t)HCQ_VULKAN_VALIDATION,
+        .instance = r->instance, .physical_device = r->physical, .device = r->device,
+        .loader = mock_vk_loader, .lock_fn = rig_lock, .lock_user = r, .queues = r->lent,
+        .queue_count = count, .extensions = rig_extensions, .extension_count = 2,
+        .features = &r->features};
     return test_open(0, &desc);
 }
 

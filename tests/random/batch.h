@@ -325,8 +325,7 @@ static hcq_result host_run(void *user) {
 
 static void record_kernel(hcq_queue *q, uint32_t device, uint32_t word) {
     put_args args = {W.words[device].address, word, word + 1};
-    MUST_RECORD(hcq_queue_exec(q, W.put[device], &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)));
+    MUST_RECORD(hcq_queue_exec(q, W.put[device], &args, sizeof args, dims_one, dims_one));
 }
 
 static void record_put(actor *me, hcq_queue *q, const draft *d, uint32_t part, uint32_t word) {

@@ -323,12 +323,8 @@ static uint64_t long_timeout(void) {
 
 static claim *add_claim(actor *me, hcq_point point, const end *e, uint32_t maker) {
     claim *c = &me->claims[me->claim_count++];
-    memset(c, 0, sizeof *c);
-    c->point = point;
-    c->end = *e;
-    c->sub = NEVER;
-    c->maker = maker;
-    c->thread = (uint16_t)me->index;
+    *c = (claim){.point = point, .end = *e, .sub = NEVER, .maker = maker,
+                 .thread = (uint16_t)me->index};
     return c;
 }
 

@@ -6,8 +6,7 @@
 
 static step *add_step(draft *d, uint32_t part, step_kind kind) {
     step *s = &d->steps[part][d->counts[part]++];
-    memset(s, 0, sizeof *s);
-    s->kind = kind;
+    *s = (step){.kind = kind};
     return s;
 }
 

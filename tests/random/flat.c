@@ -159,12 +159,9 @@ static void allocated(bench *b) {
 /* ---- what stays ---- */
 
 static void bench_open(bench *b) {
-    memset(b, 0, sizeof *b);
-    b->word = make_words(T.dev, 1);
-    b->queue = make_queue(T.dev, HCQ_COMPUTE);
-    b->bad = make_queue(T.dev, HCQ_COMPUTE);
-    b->gate = make_signal(T.dev, 0);
-    b->never = make_signal(dev2(), 0);
+    *b = (bench){.word = make_words(T.dev, 1), .queue = make_queue(T.dev, HCQ_COMPUTE),
+                 .bad = make_queue(T.dev, HCQ_COMPUTE), .gate = make_signal(T.dev, 0),
+                 .never = make_signal(dev2(), 0)};
     CHECK_INDEX(record_add(b->queue, make_add(T.dev), b->word, 0, 1), 0);
     CHECK_INDEX(hcq_queue_host(b->bad, step_fails, NULL), 0);
 }
@@ -229,10 +226,8 @@ static int flat_setup(void **state) {
     int result = test_setup(&name);
     for (uint32_t i = 0; i < 2; i++) {
         hcq_device **device = i ? &T.dev2 : &T.dev;
-        hcq_device_desc desc = test_desc();
-        desc.inflight = INFLIGHT;
         CHECK(!*device || hcq_close(*device) == HCQ_OK);
-        *device = test_open(i, &desc);
+        *device = OPEN_WITH(i, .inflight = INFLIGHT);
     }
     return result;
 }

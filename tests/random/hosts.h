@@ -15,8 +15,7 @@ static int may_plan(const actor *me) {
 
 static move *plan_move(actor *me, act what) {
     move *m = &me->plan[me->planned++ % MOVES];
-    memset(m, 0, sizeof *m);
-    m->act = what;
+    *m = (move){.act = what};
     return m;
 }
 
@@ -114,8 +113,7 @@ static void move_set(const gate *g) {
 /* The next planned move; in the middle of a batch nothing may go that it names. */
 static int make_move(actor *me, int in_batch) {
     const move *m = &me->plan[me->done % MOVES];
-    if (me->done == me->planned ||
-        (in_batch && (m->act == ACT_DESTROY || m->act == ACT_CLOSE))) {
+    if (me->done == me->planned || (in_batch && (m->act == ACT_DESTROY || m->act == ACT_CLOSE))) {
         return 0;
     }
     for (uint32_t i = 0; m->act == ACT_DESTROY && i < m->gate.count; i++) {

@@ -153,9 +153,7 @@ static void look_notify(actor *me) {
     if (!c || me->note_count == NOTES || (c->mortal && moves_done(&c->end.due))) {
         return;
     }
-    memset(n, 0, sizeof *n);
-    n->on = c;
-    n->handle_fd = -1;
+    *n = (note){.on = c, .handle_fd = -1};
     hcq_result r = chance(me, 3) ? hcq_notify_handle(c->point, &n->handle_fd, &n->handle)
                                  : hcq_notify(c->point, note_run, n, &n->handle);
     if (r == HCQ_OK) {

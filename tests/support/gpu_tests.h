@@ -25,9 +25,7 @@ static TEST_UNUSED uint64_t allocations(void) {
 }
 
 static hcq_device *device_with_slots(uint32_t slots) {
-    hcq_device_desc desc = test_desc();
-    desc.slots = slots;
-    return test_open(0, &desc);
+    return OPEN_WITH(0, .slots = slots);
 }
 
 /* Submits to one lane, behind a point and raising another, if they are given. */

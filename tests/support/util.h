@@ -468,13 +468,15 @@ static struct hcq_cuda_desc test_cuda_desc;
 
 static hcq_device_test test_forced;
 
-/* The variant's way to open a device; a test may change it, what is forced and the
-   backends' parts, before test_open. */
-static TEST_UNUSED hcq_device_desc test_desc(void) {
-    hcq_device_desc desc = {.memory = {test_hook_alloc, test_hook_free, &T.memory},
-                            .log_fn = test_log_line, .log_user = &T.log, .test = &test_forced,
-                            .spin_ns = T.variant->spin_ns,
-                            .staging_bytes = T.variant->staging_bytes};
+/* A description in the variant's way where it says nothing. */
+static hcq_device_desc test_desc_of(hcq_device_desc desc) {
+    const hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
+    desc.memory = desc.memory.alloc_fn ? desc.memory : hooks;
+    desc.log_user = desc.log_fn ? desc.log_user : &T.log;
+    desc.log_fn = desc.log_fn ? desc.log_fn : test_log_line;
+    desc.test = &test_forced;
+    desc.spin_ns = T.variant->spin_ns;
+    desc.staging_bytes = desc.staging_bytes ? desc.staging_bytes : T.variant->staging_bytes;
     memset(&test_cpu_desc, 0, sizeof test_cpu_desc);
     memset(&test_mock_desc, 0, sizeof test_mock_desc);
     test_forced = T.variant->test;
@@ -483,17 +485,20 @@ static TEST_UNUSED hcq_device_desc test_desc(void) {
     desc.cpu = is_cpu() ? &test_cpu_desc : NULL;
     desc.backend_desc = is_mock() ? &test_mock_desc : NULL;
 #ifdef HCQ_TEST_VULKAN
-    memset(&test_vulkan_desc, 0, sizeof test_vulkan_desc);
-    test_vulkan_desc.flags = T.variant->vulkan_flags;
+    test_vulkan_desc = (struct hcq_vulkan_desc){.flags = T.variant->vulkan_flags};
     test_vulkan_desc.flags |= test_vk.validates ? HCQ_VULKAN_VALIDATION : 0;
     desc.vulkan = &test_vulkan_desc;
 #endif
 #ifdef HCQ_TEST_CUDA
-    memset(&test_cuda_desc, 0, sizeof test_cuda_desc);
-    test_cuda_desc.flags = T.variant->cuda_flags;
+    test_cuda_desc = (struct hcq_cuda_desc){.flags = T.variant->cuda_flags};
     desc.cuda = &test_cuda_desc;
 #endif
     return desc;
+}
+
+/* A test may change it, what is forced and the backends' parts, before test_open. */
+static TEST_UNUSED hcq_device_desc test_desc(void) {
+    return test_desc_of((hcq_device_desc){0});
 }
 
 /* Which device stands for number `ordinal`: where there are fewer, one again. */
@@ -519,6 +524,12 @@ static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc
     T.open_ns = began > T.open_ns ? began : T.open_ns;
     return device;
 }
+
+static TEST_UNUSED hcq_device *test_open_with(uint32_t ordinal, hcq_device_desc set) {
+    set = test_desc_of(set);
+    return test_open(ordinal, &set);
+}
+#define OPEN_WITH(ordinal, ...) test_open_with((ordinal), (hcq_device_desc){__VA_ARGS__})
 
 /* A test's second device, which most do without. */
 static TEST_UNUSED hcq_device *dev2(void) {

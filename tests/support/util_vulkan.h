@@ -173,8 +173,7 @@ static TEST_UNUSED hcq_result vulkan_fill(void *native, uint64_t address, uint64
     const hcq_vulkan_encoder *e = (const hcq_vulkan_encoder *)native;
     VkBuffer buffer;
     VkDeviceSize offset;
-    PFN_vkCmdFillBuffer fill =
-        (PFN_vkCmdFillBuffer)e->get_proc(e->device, "vkCmdFillBuffer");
+    PFN_vkCmdFillBuffer fill = (PFN_vkCmdFillBuffer)e->get_proc(e->device, "vkCmdFillBuffer");
     if (!fill || !hcq_vulkan_at(e, address, &buffer, &offset)) {
         return HCQ_ERROR_HOST;
     }

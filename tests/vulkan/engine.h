@@ -61,8 +61,7 @@ TEST(engine_and_hcq_take_turns) {
         engine_submit(engine_copy(src, 0, input, i), before, value, own, i + 1);
         CHECK_OK(hcq_vulkan_import_point(dev, own, i + 1, &drawn));
         CHECK_INDEX(hcq_queue_wait(q, drawn), 0);
-        CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, dims_one, dims_one), 1);
         done = submit_of(q, dev);
         CHECK_OK(hcq_vulkan_point(dev, done, &before, &value));
         hcq_queue_destroy(q);

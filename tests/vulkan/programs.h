@@ -25,9 +25,7 @@ typedef struct binding {
 
 /* Two buffers are views, at multiples of the highest alignment there may be. */
 static void binding_open(binding *b, uint32_t flags, const char *shader, uint32_t slots) {
-    memset(b, 0, sizeof *b);
-    b->state = T.seed;
-    b->dev = device_with(flags, slots);
+    *b = (binding){.state = T.seed, .dev = device_with(flags, slots)};
     hcq_program *program = make_program(b->dev, shader, bind_list);
     hcq_buffer whole = make_words(b->dev, 1024);
     for (uint32_t i = 0; i < BIND_BUFFERS; i++) {
@@ -176,8 +174,7 @@ TEST(bindings_on_large_grids) {
         hcq_buffer dst = make_words(T.dev, N);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         bind_args args = {dst.address, src.address, N - 7, 5, 123456 + i};
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(N, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(N, 1, 1), dims_one), 0);
         submit_and_wait(q, T.dev);
         for (uint32_t k = 0; k < N; k++) {
             words[k] = k < N - 7 ? k * 2654435761u + 123456 + i : 0;
@@ -200,8 +197,7 @@ TEST(bindings_end_with_the_buffer) {
         uint32_t want[2] = {300 - offset / 4, offset ? 99 : 77};
         struct { uint64_t dst, src; } args = {dst.address, src.address + offset};
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, dims_one, dims_one), 0);
         submit_and_wait(q, T.dev);
         CHECK_BYTES(dst, want, sizeof want);
     }
@@ -385,7 +381,7 @@ TEST(equal_programs_share_pipelines) {
         for (uint32_t i = 0; i < 6; i++) { /* blocks of 1, blocks of 32 */
             const add_args args = {dst.address, round, 1};
             hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-            CHECK_INDEX(hcq_queue_exec(q, programs[i % 3], &args, sizeof args, hcq_dim(1, 1, 1),
+            CHECK_INDEX(hcq_queue_exec(q, programs[i % 3], &args, sizeof args, dims_one,
                                        hcq_dim(i < 3 ? 1 : 32, 1, 1)), 0);
             if (i >= 3) { hcq_program_destroy(programs[i % 3]); }
             submit_and_wait(q, T.dev);

@@ -17,12 +17,8 @@ typedef struct counts {
 } counts;
 
 static counts counts_now(hcq_device *device) {
-    counts c;
-    c.recorded = COUNT(device, RECORDED);
-    c.recordings = COUNT(device, RECORDINGS);
-    c.batches = COUNT(device, BATCHES);
-    c.waits = COUNT(device, WAITS);
-    return c;
+    return (counts){COUNT(device, RECORDED), COUNT(device, RECORDINGS), COUNT(device, BATCHES),
+                    COUNT(device, WAITS)};
 }
 
 static counts counts_since(hcq_device *device, const counts *before) {
