@@ -1500,25 +1500,27 @@ HCQ_API void hcq_sys_library_close(void *library);
 /* The life of a submission. Commands are packets in a queue (>>recording). For a device a queue
    has versions, copies that its backend may encode (>>versions): submitting chooses, builds or
    patches one that has the submission's values, and makes a job of it, with the next number of
-   the device's timeline, on a lane (>>submit); of several queues a job each and one more that
-   follows them; of a graph's launch a job for each slice of its plan (>>planning, >>launching).
-   A queue as before that waits for nothing, behind nothing held, goes at once, unchecked.
+   the device's timeline, on a lane, and with a promise for each raise (>>submit); of several
+   queues, or slices of a graph's plan (>>planning, >>launching), a job each and one more that
+   follows them. A queue as before that neither waits nor raises, behind nothing held, goes at
+   once, unchecked.
 
-   A job is HELD while what it waits for is not handed over: its waiters hang in the heaps of
-   their signals, by value, or at the job that they follow. Whatever changes a signal or a job
-   wakes those it concerns: they join the ready list, and before anybody lets go of the lock
-   (hcqi_leave) each looks at its waits again (>>jobs). If all are reached, or will be by work
-   that the hardware has, its next segment is a batch: the backend prepares it (submit), and once
-   the lock is free it is given, in order (>>service). What the batch raises is promised for its
-   epoch, the next value of the lane's counter. With its last segment the job is HANDED over; a
-   host command makes it DUE, then a service thread CALLS it (>>serving).
+   A job is HELD until its last segment is handed over. The first of its lane, and any that is
+   unordered, looks at the waits of its next segment (>>jobs). Those in its way hang in the heaps
+   of their signals, by value, or at the job that they follow. Whatever changes a signal or a job
+   wakes those it concerns: they join the ready list, and look again in hcqi_leave at the latest.
+   Not in its way is what is reached, or will be by work that was handed over and that the
+   backend can wait for. It may still lack a version or room in a counter (hcqi_line_kind).
 
-   Reaping a lane (hcqi_reap) asks how far its counter is. Promises up to there land: signals are
-   raised (>>raising) and wake who waits. Jobs up to there are over: profile, versions and memory
-   get theirs, and the timeline's prefix advances.
+   Then the segment is a batch, with the next epoch of the lane: the backend takes it (submit),
+   to run it at once, or when it is flushed or given, once the lock is free (>>service). What the
+   batch raises is pending for that epoch. With its last segment the job is HANDED over; a host
+   command for the service thread makes it DUE, then that thread CALLS it (>>serving).
 
-   A wait that failed, a refusal or a cancel fails the job instead: nothing more of it is handed
-   over, its promises break, and a signal keeps from which value on it failed. */
+   Reaping a lane (hcqi_reap) asks how far it is. What is pending up to there lands: signals rise
+   (>>raising) and wake who waits. Jobs up to there are over. A wait that failed, but for order
+   alone, a refusal or a cancel ends a job before: what it has left to raise breaks, as does what
+   is pending from the first of its batches on that failed while it ran (hcq_backend_job_fail). */
 
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
 #define HCQI_IMPLEMENTED
