@@ -3602,8 +3602,7 @@ static void hcqi_follow_unlink(hcqi_waiter *w) {
     if (w->prev != NULL) {
         w->prev->next = w->next;
     } else {
-        hcq_job *target = hcqi_job_at(w->signal->dev, w->value);
-        if (target != NULL && target->followers == w) { target->followers = w->next; }
+        hcqi_job_at(w->signal->dev, w->value)->followers = w->next;
     }
     if (w->next != NULL) { w->next->prev = w->prev; }
 }
@@ -4384,16 +4383,6 @@ static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
     }
 }
 
-static void hcqi_job_wake_followers(hcq_job *job) {
-    while (job->followers != NULL) { /* which hcqi_job_at may not find any more */
-        hcqi_waiter *w = job->followers;
-        job->followers = w->next;
-        if (w->next != NULL) { w->next->prev = NULL; }
-        w->home = HCQI_HOME_NONE;
-        hcqi_waiter_wake(w);
-    }
-}
-
 static void hcqi_job_unlink_waits(hcq_job *job) {
     for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
         if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
@@ -4535,7 +4524,7 @@ static void hcqi_job_handed(hcq_job *job) {
         hcqi_allocation_free_late(job->frees);
         job->frees = NULL;
     }
-    hcqi_job_wake_followers(job);
+    while (job->followers != NULL) { hcqi_waiter_wake(job->followers); }
     hcq_device *dev = job->lane->dev;
     if (dev->handed_prefix + 1 == job->number) {
         if (job->number + 1 != dev->next_number || dev->timeline->held != NULL) {
@@ -4696,9 +4685,9 @@ static void hcqi_job_retire(hcq_job *job) {
     if (result != HCQ_OK && hcqi_failures_find(&dev->failures, job->number) == HCQ_OK) {
         hcqi_failures_add(dev, &dev->failures, job->number, result, NULL);
     }
+    while (job->followers != NULL) { hcqi_waiter_wake(job->followers); }
     dev->window[job->number & dev->window_mask] = NULL;
     dev->pending--;
-    hcqi_job_wake_followers(job);
     hcqi_core.changed = 1;
     hcqi_job_free(job);
 }
