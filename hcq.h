@@ -4485,18 +4485,6 @@ static void hcqi_job_unlist(hcq_job *job) {
     lane->dev->held--;
 }
 
-/* Ordered by epoch; only a job that failed half-way has an epoch older than the tail's. */
-static void hcqi_job_run(hcq_job *job) {
-    hcqi_lane *lane = job->lane;
-    hcq_job *after = lane->run_tail;
-    while (after != NULL && after->epoch > job->epoch) { after = after->prev; }
-    job->prev = after;
-    job->next = after == NULL ? lane->run_head : after->next;
-    if (job->next != NULL) { job->next->prev = job; } else { lane->run_tail = job; }
-    if (after != NULL) { after->next = job; } else { lane->run_head = job; }
-    lane->running++;
-}
-
 static void hcqi_prefix_advance(hcq_device *dev) {
     uint64_t done = dev->done_prefix;
     while (done + 1 < dev->next_number && dev->window[(done + 1) & dev->window_mask] == NULL) {
@@ -4513,27 +4501,6 @@ static void hcqi_prefix_advance(hcq_device *dev) {
     dev->handed_prefix = handed;
     dev->timeline->value = done;
     hcqi_signal_wake(dev->timeline, handed, done);
-}
-
-/* All of the job that will be handed over has been. */
-static void hcqi_job_handed(hcq_job *job) {
-    if (job->state != HCQI_JOB_NEW) { hcqi_job_unlist(job); }
-    if (job->version != NULL && job->values == NULL) { job->version->held--; }
-    job->state = HCQI_JOB_HANDED;
-    if (job->frees != NULL) {
-        hcqi_allocation_free_late(job->frees);
-        job->frees = NULL;
-    }
-    while (job->followers != NULL) { hcqi_waiter_wake(job->followers); }
-    hcq_device *dev = job->lane->dev;
-    if (dev->handed_prefix + 1 == job->number) {
-        if (job->number + 1 != dev->next_number || dev->timeline->held != NULL) {
-            hcqi_prefix_advance(dev);
-        } else { /* the usual: the latest, and nobody waits for that */
-            dev->handed_prefix = job->number;
-        }
-    }
-    hcqi_core.changed = 1;
 }
 
 static void hcqi_job_free(hcq_job *job) {
@@ -4764,16 +4731,38 @@ static const char *hcqi_job_label(const hcq_job *job) {
     return job->frees != NULL ? "free" : "";
 }
 
-/* All of the job that will be handed over has been, and may be over. */
+/* All of the job that will be handed over has been: it runs, or is over. */
 static void hcqi_job_finish(hcq_job *job) {
-    hcq_device *dev = job->lane->dev;
-    hcqi_job_handed(job);
-    if (job->epoch > job->lane->done) {
-        hcqi_job_run(job);
-    } else {
+    hcqi_lane *lane = job->lane;
+    hcq_device *dev = lane->dev;
+    if (job->state != HCQI_JOB_NEW) { hcqi_job_unlist(job); }
+    if (job->version != NULL && job->values == NULL) { job->version->held--; }
+    job->state = HCQI_JOB_HANDED;
+    if (job->frees != NULL) {
+        hcqi_allocation_free_late(job->frees);
+        job->frees = NULL;
+    }
+    while (job->followers != NULL) { hcqi_waiter_wake(job->followers); }
+    if (dev->handed_prefix + 1 == job->number) {
+        if (job->number + 1 != dev->next_number || dev->timeline->held != NULL) {
+            hcqi_prefix_advance(dev);
+        } else { /* the usual: the latest, and nobody waits for that */
+            dev->handed_prefix = job->number;
+        }
+    }
+    hcqi_core.changed = 1;
+    if (job->epoch <= lane->done) {
         hcqi_job_retire(job);
         hcqi_jobs_retired(dev);
+        return;
     }
+    hcq_job *after = lane->run_tail; /* by epoch: that of one that failed half-way may be old */
+    while (after != NULL && after->epoch > job->epoch) { after = after->prev; }
+    job->prev = after;
+    job->next = after == NULL ? lane->run_head : after->next;
+    if (job->next != NULL) { job->next->prev = job; } else { lane->run_tail = job; }
+    if (after != NULL) { after->next = job; } else { lane->run_head = job; }
+    lane->running++;
 }
 
 /* `reason`: of the wait by which it fails; the end of a submission has that of its queues. */
