@@ -1838,7 +1838,6 @@ struct hcqi_lane {
     uint32_t host_users[2];            /* host threads waiting on a counter */
     uint32_t running, held;            /* jobs */
     hcqi_line stall;                   /* jobs that wait for a counter swap */
-    uint32_t watched;
     hcqi_failures failures;            /* of epochs */
     uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
 };
@@ -3412,11 +3411,9 @@ static void hcqi_service_kick(hcq_device *dev) {
 }
 
 static void hcqi_lane_watch(hcqi_lane *lane) {
-    uint32_t on = hcqi_core.watchers != 0;
-    if (lane->watched == on) { return; }
-    lane->watched = on;
+    int on = hcqi_core.watchers != 0;
     if (lane->dev->backend->watch != NULL) {
-        lane->dev->backend->watch(lane->dev->self, &lane->base, (int)on);
+        lane->dev->backend->watch(lane->dev->self, &lane->base, on);
     } else if (on) {
         hcqi_service_kick(lane->dev);
     }
@@ -4884,7 +4881,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     }
     if (uses != 0) { hcqi_lane_uses(lane, uses); }
     int idle = lane->done + 1 == lane->epoch; /* else the service thread looks after it */
-    if (lane->watched && idle && dev->backend->watch == NULL) { hcqi_service_kick(dev); }
+    if (hcqi_core.watchers != 0 && idle && dev->backend->watch == NULL) { hcqi_service_kick(dev); }
     if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << dev->slot; }
     if (job->producers != NULL) { hcqi_job_attach(job); }
     return HCQ_OK;
@@ -7762,7 +7759,7 @@ static HCQI_COLD hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, ui
     *busy = 0;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        int needed = lane->watched || hcqi_lane_hosted(lane, 0) != NULL;
+        int needed = hcqi_core.watchers != 0 || hcqi_lane_hosted(lane, 0) != NULL;
         if (needed && lane->done < lane->epoch) {
             if (found == NULL) { found = lane; }
             (*busy)++;
@@ -11384,7 +11381,9 @@ static hcq_result hcqi_device_enlist(hcq_device *dev) {
     }
     hcqi_core.devices[slot] = dev;
     if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
-    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_watch(&dev->lanes[k]); }
+    for (uint32_t k = 0; hcqi_core.watchers != 0 && k < dev->lane_count; k++) {
+        hcqi_lane_watch(&dev->lanes[k]);
+    }
     return HCQ_OK;
 }
 
