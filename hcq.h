@@ -1819,8 +1819,7 @@ struct hcqi_lane {
     hcq_device *dev;
     uint32_t any_failed;               /* atomic: failures is not empty */
     uint8_t pad[128];                  /* what engines read stays out of the way */
-    hcq_job *held_head, *held_tail;    /* in order, not wholly handed over */
-    hcq_job *loose_head, *loose_tail;  /* HCQ_UNORDERED, not wholly handed over */
+    hcqi_line lists[2];                /* not wholly handed over; [1]: HCQ_UNORDERED */
     hcq_job *run_head, *run_tail;      /* handed over, by epoch */
     hcqi_producer *land_head, *land_tail; /* handed over, by epoch */
     uint64_t epoch;                    /* last handed over */
@@ -4357,8 +4356,8 @@ static void hcqi_ready_remove(hcq_job *job) {
 }
 
 static void hcqi_lane_wake(hcqi_lane *lane) {
-    if (lane->held_head != NULL) { hcqi_ready_push(lane->held_head); }
-    for (hcq_job *job = lane->loose_head; job != NULL; job = job->next) { hcqi_ready_push(job); }
+    if (lane->lists[0].head != NULL) { hcqi_ready_push(lane->lists[0].head); }
+    for (hcq_job *job = lane->lists[1].head; job != NULL; job = job->next) { hcqi_ready_push(job); }
 }
 
 static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
@@ -4455,29 +4454,22 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
 /* Both lists are in the order of submission. */
 static void hcqi_job_list(hcq_job *job) {
     hcqi_lane *lane = job->lane;
-    int loose = job->unordered;
-    hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
+    hcqi_line *list = &lane->lists[job->unordered];
     job->state = HCQI_JOB_HELD;
     job->next = NULL;
-    job->prev = *tail;
-    if (*tail != NULL) {
-        (*tail)->next = job;
-    } else {
-        *(loose ? &lane->loose_head : &lane->held_head) = job;
-    }
-    *tail = job;
+    job->prev = list->tail;
+    *(list->tail != NULL ? &list->tail->next : &list->head) = job;
+    list->tail = job;
     lane->held++;
     lane->dev->held++;
 }
 
 static void hcqi_job_unlist(hcq_job *job) {
     hcqi_lane *lane = job->lane;
-    int loose = job->unordered;
-    hcq_job **head = loose ? &lane->loose_head : &lane->held_head;
-    hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
-    *(job->next != NULL ? &job->next->prev : tail) = job->prev;
-    *(job->prev != NULL ? &job->prev->next : head) = job->next;
-    if (!loose && job->prev == NULL && job->next != NULL) { hcqi_ready_push(job->next); }
+    hcqi_line *list = &lane->lists[job->unordered];
+    *(job->next != NULL ? &job->next->prev : &list->tail) = job->prev;
+    *(job->prev != NULL ? &job->prev->next : &list->head) = job->next;
+    if (!job->unordered && job->prev == NULL && job->next != NULL) { hcqi_ready_push(job->next); }
     lane->held--;
     lane->dev->held--;
 }
@@ -4984,7 +4976,7 @@ static void hcqi_job_advance(hcq_job *job) {
     if (job->state == HCQI_JOB_HANDED || job->state == HCQI_JOB_CALLING) { return; }
     int ends = hcqi_job_failure(job) != HCQ_OK || job->lane->dev->lost != HCQ_OK;
     if (job->state == HCQI_JOB_DUE && !ends) { return; }
-    if (!job->unordered && job->lane->held_head != job) { return; }
+    if (!job->unordered && job->lane->lists[0].head != job) { return; }
     while (hcqi_job_step(job)) { }
 }
 
@@ -7686,7 +7678,7 @@ static HCQI_COLD int hcqi_job_take(hcq_job *job) {
 
 /* The oldest such job of the lane, or NULL. */
 static hcq_job *hcqi_lane_hosted(const hcqi_lane *lane, int due) {
-    hcq_job *held = lane->held_head, *job = lane->loose_head;
+    hcq_job *held = lane->lists[0].head, *job = lane->lists[1].head;
     while (job != NULL && !hcqi_job_hosts(job, due)) { job = job->next; }
     if (held == NULL || !hcqi_job_hosts(held, due)) { return job; }
     return job == NULL || held->number < job->number ? held : job;
@@ -7896,7 +7888,7 @@ static void hcqi_causes_begin(hcqi_causes *c, hcq_job *job) {
     int held = hcqi_is_held(job), ordered = !job->unordered;
     memset(c, 0, sizeof *c);
     c->job = job;
-    if (held && ordered && lane->held_head != job) { c->ahead = lane->held_head; }
+    if (held && ordered && lane->lists[0].head != job) { c->ahead = lane->lists[0].head; }
     if (!held && lane->run_head != NULL && lane->run_head->epoch < job->epoch) {
         c->ahead = lane->run_head;
     }
@@ -8131,7 +8123,7 @@ HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text,
 
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
     const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
+    hcq_job *lists[] = { lane->run_head, lane->lists[0].head, lane->lists[1].head };
     hcqi_path path;
     hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
                lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
@@ -8354,7 +8346,7 @@ static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t sli
     if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     int taken = v->uses != 0 && !c.current, anew = v->uses == 0 && !c.current;
     if (anew) { HCQI_PASS(hcqi_version_prepare(v, values)); }
-    int behind = (s->sub->flags & HCQ_UNORDERED) == 0 && lane->held_head != NULL;
+    int behind = (s->sub->flags & HCQ_UNORDERED) == 0 && lane->lists[0].head != NULL;
     int keeps = varies && (taken || behind || v->wait_count != 0 || s->sub->wait_count != 0 ||
                            s->sub->queue_count > 1 || hcqi_eager_applies(s));
     hcq_result r = anew ? hcqi_version_catch_up(v, keeps ? NULL : values) : HCQ_OK;
@@ -8675,7 +8667,7 @@ static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
         if (lane == NULL) { lane = hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity); }
         hcq_job *job = hcqi_job_make(s, lane, i);
         hcqi_job_list(job);
-        if (job->unordered || lane->held_head == job) { hcqi_ready_push(job); }
+        if (job->unordered || lane->lists[0].head == job) { hcqi_ready_push(job); }
     }
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, s->number, 0); }
 }
@@ -8738,7 +8730,7 @@ static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
     hcq_device *dev = lane->dev;
     uint64_t number = dev->next_number;
     hcqi_resolve r;
-    if (!v->plain || v->foreign != 0 || hcqi_eager_pends(dev) || lane->held_head != NULL ||
+    if (!v->plain || v->foreign != 0 || hcqi_eager_pends(dev) || lane->lists[0].head != NULL ||
         dev->held >= dev->desc.parked_limit || number - dev->done_prefix > dev->window_mask ||
         !hcqi_pool_reserve(&dev->jobs, 1) || !hcqi_lane_reserve(lane)) {
         return 0;
@@ -11558,7 +11550,7 @@ static void hcqi_cancel_held(const hcq_device *on, const hcq_device *dev) {
         uint64_t named = (v == NULL ? 0 : v->foreign) | (job->values == NULL ? 0 : *job->values);
         int needs = on == dev || (job->launch != NULL && job->launch->queue->dev == dev);
         needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
-        int behind = !job->unordered && job->lane->held_head != job;
+        int behind = !job->unordered && job->lane->lists[0].head != job;
         number = job->number + 1;
         if (needs && behind) {
             hcqi_job_fail(job, HCQ_ERROR_CANCELLED, NULL); /* at once: those before it may stay */
