@@ -1726,7 +1726,6 @@ struct hcqi_waiter {
     uint8_t home;
     uint8_t watch;                     /* counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
-    uint8_t settles;                   /* is to be over even if another wait failed */
 };
 
 /* A notification: waits like a job, then runs a function instead of a batch. */
@@ -1869,6 +1868,7 @@ struct hcq_job {
     uint8_t unordered;
     uint8_t stuck;                     /* handed over in part, waits for others */
     uint8_t allocs;                    /* of hcq_alloc_after */
+    uint8_t ends;                      /* several: after all of them, those that failed, too */
     hcqi_launch *launch;               /* of a graph */
     uint64_t *values;                  /* its own list, not the version's, or NULL */
     uint64_t due;                      /* of a host command: the epoch that it follows */
@@ -4210,10 +4210,10 @@ typedef enum hcqi_state { HCQI_REACHED, HCQI_FAILED, HCQI_HANDED, HCQI_UNMET } h
 typedef struct hcqi_points {
     hcqi_lane *lane[HCQI_BATCH_WAITS];
     uint64_t epoch[HCQI_BATCH_WAITS];
-    uint8_t check[HCQI_BATCH_WAITS];   /* a failure counts */
+    uint8_t order[HCQI_BATCH_WAITS];   /* a failure does not matter */
     uint32_t count;
     const hcqi_lane *by;               /* whose batch waits; NULL: the host */
-    uint8_t checks;                    /* of what is put now: a failure counts; */
+    uint8_t orders;                    /* what is put now: as in `order`; */
     uint8_t open;                      /* some of it is not complete; */
     uint8_t unfit;                     /* something can only be waited for until it is over */
 } hcqi_points;
@@ -4221,7 +4221,7 @@ typedef struct hcqi_points {
 static void hcqi_points_begin(hcqi_points *points, const hcqi_lane *by) {
     points->count = 0;
     points->by = by;
-    points->checks = points->open = points->unfit = 0;
+    points->orders = points->open = points->unfit = 0;
 }
 
 /* Can a batch on `lane` be told to wait for `other` natively? */
@@ -4233,18 +4233,18 @@ static int hcqi_lane_sees(const hcqi_lane *lane, const hcqi_lane *other) {
 }
 
 static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
-    uint8_t check = points->checks;
+    uint8_t order = points->orders;
     if (epoch <= lane->done) { return; }
     points->open = 1;
     for (uint32_t i = 0; i < points->count; i++) {
         if (points->lane[i] != lane) { continue; }
-        if (points->epoch[i] == epoch || (!check && points->epoch[i] > epoch)) {
-            points->check[i] |= check;
+        if (points->epoch[i] == epoch || (order && points->epoch[i] > epoch)) {
+            points->order[i] &= order;
             return;
         }
-        if (!points->check[i] && points->epoch[i] < epoch) {
+        if (points->order[i] && points->epoch[i] < epoch) {
             points->epoch[i] = epoch;
-            points->check[i] = check;
+            points->order[i] = order;
             return;
         }
     }
@@ -4255,7 +4255,7 @@ static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch
     }
     points->lane[points->count] = lane;
     points->epoch[points->count] = epoch;
-    points->check[points->count++] = check;
+    points->order[points->count++] = order;
 }
 
 static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *why,
@@ -4402,8 +4402,8 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
     hcqi_points *points = &r->points;
     hcqi_signal *s = w->signal;
     hcq_result why;
-    if (r->settle && !(w->order || w->settles)) { return; }
-    points->checks = s->kind != HCQI_TIMELINE && !w->order;
+    if (r->settle && !(w->order || w->job->ends)) { return; }
+    points->orders = s->kind == HCQI_TIMELINE || w->order;
     points->open = points->unfit = 0;
     hcqi_state state = hcqi_state_of(s, w->value, &why, points);
     if (state == HCQI_REACHED && s->source.at != 0 && r->past_count < 4) {
@@ -4757,7 +4757,7 @@ static void hcqi_job_finish(hcq_job *job) {
 /* `reason`: of the wait by which it fails; the end of a submission has that of its queues. */
 static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
     hcq_device *dev = job->lane->dev;
-    if (reason != NULL && !job->wait.settles) {
+    if (reason != NULL && !job->ends) {
         hcqi_refuse(dev, result, "submission #%llu '%s' fails: %s",
                     (unsigned long long)job->submission, hcqi_job_label(job), reason->text);
     }
@@ -4846,9 +4846,9 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     }
     for (uint32_t i = 0; i < points->count; i++) {
         /* A lane is in order; there one only asks for a failure. */
-        if (points->lane[i] == lane && !points->check[i]) { continue; }
+        if (points->lane[i] == lane && points->order[i]) { continue; }
         waits[count] = hcqi_lane_point(points->lane[i], points->epoch[i]);
-        waits[count++].order_only = !points->check[i];
+        waits[count++].order_only = points->order[i];
     }
     batch.recording = seg == NULL ? NULL : &job->version->recording;
     batch.first = seg == NULL ? 0 : seg->first;
@@ -4908,7 +4908,7 @@ static hcq_result hcqi_job_look(hcqi_resolve *r) {
     hcqi_job_unstick(job);
     for (r->settle = 0;; r->settle = 1) {
         hcqi_job_resolve(r);
-        int settles = (job->launch != NULL || job->wait.settles) && !r->settle;
+        int settles = (job->launch != NULL || job->ends) && !r->settle;
         if (r->failure != HCQ_OK) { failure = r->failure; }
         if (failure == HCQ_OK || !settles) { break; }
         hcqi_job_unlink_waits(job);
@@ -8544,7 +8544,7 @@ static hcqi_waiter *hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     uint32_t before = job->version != NULL ? 0 : s->count; /* an end follows its queues */
     for (uint32_t i = 0; i < before; i++) {
         hcqi_job_wait_for(job, &tail, s->dev->exact, s->first + i);
-        tail->settles = 1;
+        job->ends = 1;
     }
     /* Other slices begin after those that wait for what is outside. */
     int begins = s->launch == NULL || s->launch->queue->graph->calls->waits(s, job, &tail);
@@ -13000,8 +13000,8 @@ static int hcqi_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **t
     const hcqi_graph *g = launch->queue->graph;
     HCQI_BITS(k, job->version == NULL ? s->gathers : 0) {
         hcqi_job_wait_for(job, tail, launch->slices[k].dev->exact, launch->slices[k].number);
-        (*tail)->settles = s->dev == launch->queue->dev;
-        (*tail)->order = !(*tail)->settles;
+        job->ends = 1;
+        (*tail)->order = s->dev != launch->queue->dev;
     }
     if (job->version == NULL) { return 1; }
     uint32_t first = g->plan.slices[job->version->slice].calls[0];
