@@ -4116,12 +4116,6 @@ static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
 
 static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lane; }
 
-/* `job` looks again when the lane's counters may have been swapped. */
-static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
-    if (lane->stall.head == NULL) { hcqi_watch(1); }
-    hcqi_line_add(&lane->stall, HCQI_LINE_STALLED, job);
-}
-
 /* Grace periods: one that begins now has ended when every batch handed over so
    far is complete, on every lane. After that no native wait can still look at
    a counter value that was reached before it began. */
@@ -4433,20 +4427,6 @@ static uint32_t hcqi_job_segments(const hcq_job *job) {
 /* An overlapping launch's end is held until its waits are reached, not to be in others' way. */
 static int hcqi_job_concludes(const hcq_job *job) {
     return job->version == NULL && job->launch != NULL && !job->launch->full;
-}
-
-static void hcqi_job_resolve(hcqi_resolve *r) {
-    hcq_job *job = r->job;
-    const hcqi_segment *seg = hcqi_job_segment(job);
-    hcqi_points_begin(&r->points, job->lane);
-    r->past_count = 0;
-    r->need_reach = r->settle || (seg != NULL && seg->host) ||
-                    hcqi_job_concludes(job);
-    r->blocked = 0;
-    r->failure = HCQ_OK;
-    for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
-        hcqi_resolve_one(r, w);
-    }
 }
 
 /* ---- collected ---- */
@@ -4789,11 +4769,6 @@ static void hcqi_job_attach(hcq_job *job) {
     }
 }
 
-/* What was just handed over waits for other devices or uses their memory. */
-static void hcqi_lane_uses(hcqi_lane *lane, uint64_t devices) {
-    HCQI_BITS(slot, devices) { lane->foreign[slot] = lane->epoch; }
-}
-
 /* Batches on their way to the hardware, a piece of their list. The lock orders those who
    add, the device's `giver` those who take: the two only meet at `count` and `next`. */
 #define HCQI_POSTS 64
@@ -4871,7 +4846,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
         const hcq_device *other = points->lane[i]->dev;
         if (other != dev) { uses |= (uint64_t)1 << other->slot; }
     }
-    if (uses != 0) { hcqi_lane_uses(lane, uses); }
+    HCQI_BITS(slot, uses) { lane->foreign[slot] = lane->epoch; }
     int idle = lane->done + 1 == lane->epoch; /* else the service thread looks after it */
     if (hcqi_core.watchers != 0 && idle && dev->backend->watch == NULL) { hcqi_service_kick(dev); }
     if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << dev->slot; }
@@ -4903,15 +4878,21 @@ static int hcqi_job_take(hcq_job *job);
 /* Looks at what a job waits for: HCQ_OK, why it fails, or HCQ_NOT_READY: it waits on. */
 static hcq_result hcqi_job_look(hcqi_resolve *r) {
     hcq_job *job = r->job;
+    const hcqi_segment *seg = hcqi_job_segment(job);
     hcq_result failure = HCQ_OK;
-    hcqi_job_unlink_waits(job);
     hcqi_job_unstick(job);
     for (r->settle = 0;; r->settle = 1) {
-        hcqi_job_resolve(r);
-        int settles = (job->launch != NULL || job->ends) && !r->settle;
-        if (r->failure != HCQ_OK) { failure = r->failure; }
-        if (failure == HCQ_OK || !settles) { break; }
         hcqi_job_unlink_waits(job);
+        hcqi_points_begin(&r->points, job->lane);
+        r->need_reach = r->settle || (seg != NULL && seg->host) || hcqi_job_concludes(job);
+        r->blocked = 0;
+        r->failure = HCQ_OK;
+        for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
+            hcqi_resolve_one(r, w);
+        }
+        if (r->failure != HCQ_OK) { failure = r->failure; }
+        int settles = (job->launch != NULL || job->ends) && !r->settle;
+        if (failure == HCQ_OK || !settles) { break; }
     }
     if (failure != HCQ_OK && !(r->settle && r->blocked)) { return failure; }
     if (!r->blocked) { return HCQ_OK; }
@@ -4966,7 +4947,8 @@ static int hcqi_job_step(hcq_job *job) {
         return 0;
     }
     if (!hcqi_lane_reserve(job->lane)) {
-        hcqi_lane_stall(job->lane, job);
+        if (job->lane->stall.head == NULL) { hcqi_watch(1); }
+        hcqi_line_add(&job->lane->stall, HCQI_LINE_STALLED, job);
         return 0;
     }
     return hcqi_job_pass(&r);
