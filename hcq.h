@@ -1862,7 +1862,7 @@ struct hcq_job {
     uint64_t epoch;                    /* last handed over, 0 = none */
     uint64_t failed_epoch;             /* atomic: first that failed at run time, 0 = none */
     uint32_t segment;                  /* next to hand over */
-    uint32_t result;                   /* hcq_result: decided by the core */
+    hcq_result result;                 /* decided by the core */
     uint32_t run_result;               /* atomic, hcq_result: met by an engine */
     uint8_t state, line;               /* hcqi_job_state, hcqi_line_kind */
     uint8_t unordered;
@@ -3741,7 +3741,7 @@ static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
 }
 
 static hcq_result hcqi_job_failure(const hcq_job *job) {
-    if (job->result != 0) { return (hcq_result)(int32_t)job->result; }
+    if (job->result != HCQ_OK) { return job->result; }
     return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
 }
 
@@ -4265,7 +4265,7 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
         return *why != HCQ_OK ? HCQI_FAILED : HCQI_REACHED;
     }
     if (job->state != HCQI_JOB_HANDED) { return HCQI_UNMET; }
-    if (job->result != 0) {
+    if (job->result != HCQ_OK) {
         points->unfit = 1; /* failed: no epoch says so, only its end does */
         return HCQI_HANDED;
     }
@@ -4550,7 +4550,6 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
         if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result, NULL); }
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_lane_stamp(lane, p->epoch, p->slot);
-        hcqi_core.changed = 1;
     } else if (!p->applied) {
         p->signal->source = hcqi_lane_site(lane, p->epoch);
         if (p->signal->pending_head != NULL) { hcqi_signal_collect(p->signal, p); }
@@ -4624,7 +4623,6 @@ static void hcqi_job_retire(hcq_job *job) {
     while (job->followers != NULL) { hcqi_waiter_wake(job->followers); }
     dev->window[job->number & dev->window_mask] = NULL;
     dev->pending--;
-    hcqi_core.changed = 1;
     hcqi_job_free(job);
 }
 
@@ -4741,11 +4739,10 @@ static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason
         hcqi_refuse(dev, result, "submission #%llu '%s' fails: %s",
                     (unsigned long long)job->submission, hcqi_job_label(job), reason->text);
     }
-    if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)result; }
+    if (hcqi_job_failure(job) == HCQ_OK) { job->result = result; }
     hcqi_failures_add(dev, &dev->failures, job->number, hcqi_job_failure(job), reason);
     hcqi_atomic_store32(&dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
-    while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
     hcqi_job_break_promises(job, result, reason);
     hcqi_job_finish(job);
 }
@@ -9225,7 +9222,7 @@ static HCQI_COLD void hcqi_sleep(const hcq_point *points, uint32_t count, uint64
     }
     for (uint32_t i = 0; i < sleeper.count; i++) {
         hcqi_waiter *w = &sleeper.waits[i];
-        if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
+        hcqi_waiter_unlink(w);
         hcqi_signal_unref(w->signal);
     }
 }
@@ -11537,7 +11534,7 @@ static void hcqi_cancel_held(const hcq_device *on, const hcq_device *dev) {
         if (needs && behind) {
             hcqi_job_fail(job, HCQ_ERROR_CANCELLED, NULL); /* at once: those before it may stay */
         } else if (needs) {
-            if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)HCQ_ERROR_CANCELLED; }
+            if (hcqi_job_failure(job) == HCQ_OK) { job->result = HCQ_ERROR_CANCELLED; }
             hcqi_ready_push(job);
         }
     }
