@@ -21,18 +21,15 @@
 #define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
+#include "frames.k"
+#include "frames.k.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/frames.h"            /* made of kernels/frames_draw.cu */
-#include "shaders/frames.h"            /* made of shaders/frames_draw.comp */
-
 enum {
-    WIDTH = 640, HEIGHT = 360, IMAGE_BYTES = WIDTH * HEIGHT * 4,
-    BAND = 45, BANDS = HEIGHT / BAND,  /* rows that a block draws */
-    THREADS = 64,                      /* of a block; the CPU takes it as a whole */
+    IMAGE_BYTES = WIDTH * HEIGHT * 4,
     PARTICLES = 50000, WELLS = 16,
     IN_FLIGHT = 3,
     FRAMES = 240, MAX_FRAMES = 4000,
@@ -52,9 +49,6 @@ static int ok(hcq_result result, const char *doing) {
 /* ---- the simulation ------------------------------------------------------ */
 
 typedef struct body { float x, y, vx, vy; } body;
-
-/* What is drawn of a particle: a small cross of light. */
-typedef struct dot { int16_t x, y; uint32_t light; } dot;
 
 /* Particles fall around a few wells, which drift. */
 typedef struct world {
@@ -123,49 +117,6 @@ static void simulate(world *w, dot *dots) {
     }
 }
 
-/* ---- the kernel ---------------------------------------------------------- */
-
-typedef struct draw_args {
-    uint64_t image, dots;
-    uint32_t count;
-} draw_args;
-
-/* Adds light to a pixel, each colour up to 255: in whatever order, the sum is
-   the same. */
-static void lighten(uint32_t *pixel, uint32_t light) {
-    uint32_t sum = 0;
-    for (int shift = 0; shift < 24; shift += 8) {
-        uint32_t colour = (*pixel >> shift & 255) + (light >> shift & 255);
-        sum |= (colour < 255 ? colour : 255) << shift;
-    }
-    *pixel = sum;
-}
-
-/* Lightens the pixels of a row from x - reach to x + reach. */
-static void draw_row(uint32_t *row, int x, int reach, uint32_t light) {
-    for (int col = x - reach; col <= x + reach; col++) {
-        if (col >= 0 && col < WIDTH) {
-            lighten(&row[col], light);
-        }
-    }
-}
-
-/* A block is a band of rows: it goes through all dots and draws its own. */
-static void draw(const void *args, const hcq_block *b) {
-    const draw_args *k = HCQ_ARGS(draw_args, args);
-    const dot *dots = HCQ_PTR(const dot, k->dots);
-    uint32_t *image = HCQ_PTR(uint32_t, k->image);
-    int first = (int)b->id.x * BAND, end = first + BAND;
-    for (uint32_t i = 0; i < k->count; i++) {
-        int x = dots[i].x, y = dots[i].y;
-        for (int row = y - 1; row <= y + 1; row++) {
-            if (row >= first && row < end) {
-                draw_row(image + row * WIDTH, x, row == y ? 1 : 0, dots[i].light);
-            }
-        }
-    }
-}
-
 /* ---- the same in plain C ------------------------------------------------- */
 
 static uint32_t checksum(const uint32_t *image) {
@@ -178,7 +129,7 @@ static uint32_t checksum(const uint32_t *image) {
 
 static void plain_lighten(uint32_t *image, int x, int y, uint32_t light) {
     if (x >= 0 && x < WIDTH && y >= 0 && y < HEIGHT) {
-        lighten(&image[y * WIDTH + x], light);
+        image[y * WIDTH + x] = lightened(image[y * WIDTH + x], light);
     }
 }
 
@@ -233,8 +184,8 @@ static int record(game *g) {
     args.count = PARTICLES;
     hcq_queue_copy(g->graph, uploaded, dots, dots_bytes);
     hcq_queue_fill(g->graph, image, IMAGE_BYTES, 0, 4);
-    hcq_queue_exec(g->graph, g->draw, &args, sizeof args, hcq_dim(BANDS, 1, 1),
-                   hcq_dim(THREADS, 1, 1));
+    hcq_queue_exec(g->graph, g->draw, &args, sizeof args, hcq_dim((PARTICLES + 63) / 64, 1, 1),
+                   hcq_dim(64, 1, 1));
     hcq_queue_command_label(g->graph, UPLOAD, "upload");
     hcq_queue_command_label(g->graph, CLEAR, "clear");
     return ok(hcq_queue_bind(g->graph, g->dev), "graph");
@@ -251,12 +202,8 @@ static int make_frame(game *g, frame *f) {
 }
 
 static int make_game(game *g, const char *device) {
-    hcq_program_desc program = HCQ_CPU_PROGRAM("draw", draw, HCQ_ARG_INOUT, HCQ_ARG_IN,
-                                               HCQ_ARG_U32);
+    hcq_program_desc program = HCQ_PROGRAM(draw);
     hcq_device_desc desc;
-    program.spirv.data = spirv_draw;
-    program.spirv.size = sizeof spirv_draw;
-    program.ptx.data = ptx_draw;
     memset(&desc, 0, sizeof desc);
     desc.slots = IN_FLIGHT;            /* launches of a bound graph that may be pending */
     if (!ok(hcq_open(device, &desc, &g->dev), device) ||

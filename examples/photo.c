@@ -18,6 +18,8 @@
 #define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
+#include "photo.k"
+#include "photo.k.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -25,11 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/photo.h"             /* made of kernels/photo_*.cu */
-#include "shaders/photo.h"             /* made of shaders/photo_*.comp */
-
 enum {
-    RGB = 3,                           /* bytes of a pixel */
     MAX_SIDE = 16384,                  /* pixels; a larger picture is refused */
     HALO = 3,                          /* rows around a band: 2 for blur, 1 for edges */
     MIN_BAND_ROWS = 16,
@@ -172,103 +170,6 @@ static int write_picture(const char *path, const picture *size, const uint8_t *p
     return good || complain(path, "cannot write: %s", strerror(error));
 }
 
-/* ---- kernels ------------------------------------------------------------- */
-
-/* All three read `src` and write `dst`, `width` pixels in a row. `rows` is how
-   many rows src has, `skip` how many of them come before the first of dst. */
-typedef struct filter_args {
-    uint64_t dst, src;
-    uint32_t width, rows, skip;
-} filter_args;
-
-static const uint32_t tap[5] = { 1, 4, 6, 4, 1 };
-
-/* i + step - back, kept within 0 .. count - 1. */
-static uint32_t near_index(uint32_t i, uint32_t step, uint32_t back, uint32_t count) {
-    uint32_t at = i + step < back ? 0 : i + step - back;
-    return at < count ? at : count - 1;
-}
-
-/* Bytes to sums of 16 parts, along the row. */
-static void blur_x(const void *args, const hcq_block *b) {
-    const filter_args *k = HCQ_ARGS(filter_args, args);
-    size_t row = (size_t)b->id.y * k->width;
-    const uint8_t *src = HCQ_PTR(const uint8_t, k->src) + row * RGB;
-    uint16_t *dst = HCQ_PTR(uint16_t, k->dst) + row * RGB;
-    HCQ_FOR_THREADS(b, t) {
-        uint32_t x = b->id.x * b->block.x + t.x;
-        for (uint32_t c = 0; c < RGB && x < k->width; c++) {
-            uint32_t sum = 0;
-            for (uint32_t i = 0; i < 5; i++) {
-                sum += tap[i] * src[near_index(x, i, 2, k->width) * RGB + c];
-            }
-            dst[x * RGB + c] = (uint16_t)sum;
-        }
-    }
-}
-
-/* Sums of 16 parts to bytes, across the rows. */
-static void blur_y(const void *args, const hcq_block *b) {
-    const filter_args *k = HCQ_ARGS(filter_args, args);
-    const uint16_t *src = HCQ_PTR(const uint16_t, k->src);
-    uint8_t *dst = HCQ_PTR(uint8_t, k->dst) + (size_t)b->id.y * k->width * RGB;
-    HCQ_FOR_THREADS(b, t) {
-        uint32_t x = b->id.x * b->block.x + t.x;
-        for (uint32_t c = 0; c < RGB && x < k->width; c++) {
-            uint32_t sum = 128;
-            for (uint32_t i = 0; i < 5; i++) {
-                size_t row = near_index(b->id.y, i, 2, k->rows);
-                sum += tap[i] * src[(row * k->width + x) * RGB + c];
-            }
-            dst[x * RGB + c] = (uint8_t)(sum / 256);
-        }
-    }
-}
-
-/* Brightness next to (x, y): dx and dy are 0, 1 or 2 for before, at, after. */
-static int32_t grey(const filter_args *k, uint32_t x, uint32_t dx, uint32_t y, uint32_t dy) {
-    size_t row = near_index(y, dy, 1, k->rows);
-    size_t pixel = row * k->width + near_index(x, dx, 1, k->width);
-    const uint8_t *rgb = HCQ_PTR(const uint8_t, k->src) + pixel * RGB;
-    return (77 * rgb[0] + 150 * rgb[1] + 29 * rgb[2]) / 256;
-}
-
-static uint32_t square_root(uint32_t n) {
-    uint32_t root = 0;
-    for (uint32_t bit = 1u << 15; bit > 0; bit >>= 1) {
-        uint32_t next = root | bit;
-        root = next * next <= n ? next : root;
-    }
-    return root;
-}
-
-/* Sobel's magnitude, at most 255. */
-static uint32_t edge_at(const filter_args *k, uint32_t x, uint32_t y) {
-    int32_t gx = grey(k, x, 2, y, 0) + 2 * grey(k, x, 2, y, 1) + grey(k, x, 2, y, 2) -
-                 grey(k, x, 0, y, 0) - 2 * grey(k, x, 0, y, 1) - grey(k, x, 0, y, 2);
-    int32_t gy = grey(k, x, 0, y, 2) + 2 * grey(k, x, 1, y, 2) + grey(k, x, 2, y, 2) -
-                 grey(k, x, 0, y, 0) - 2 * grey(k, x, 1, y, 0) - grey(k, x, 2, y, 0);
-    uint32_t magnitude = square_root((uint32_t)(gx * gx + gy * gy));
-    return magnitude < 255 ? magnitude : 255;
-}
-
-/* Darkens what is an edge. */
-static void ink(const void *args, const hcq_block *b) {
-    const filter_args *k = HCQ_ARGS(filter_args, args);
-    uint32_t y = b->id.y + k->skip;
-    const uint8_t *src = HCQ_PTR(const uint8_t, k->src) + (size_t)y * k->width * RGB;
-    uint8_t *dst = HCQ_PTR(uint8_t, k->dst) + (size_t)b->id.y * k->width * RGB;
-    HCQ_FOR_THREADS(b, t) {
-        uint32_t x = b->id.x * b->block.x + t.x;
-        if (x < k->width) {
-            uint32_t light = 255 - edge_at(k, x, y);
-            for (uint32_t c = 0; c < RGB; c++) {
-                dst[x * RGB + c] = (uint8_t)(src[x * RGB + c] * light / 255);
-            }
-        }
-    }
-}
-
 /* ---- the same in plain C ------------------------------------------------- */
 
 static int within(int i, uint32_t count) {
@@ -288,11 +189,11 @@ static void plain_blur(const picture *from, uint8_t *to) {
             int sum[RGB] = { 128, 128, 128 };
             for (int i = 0; i < 25; i++) {
                 const uint8_t *rgb = pixel_at(from, x + i % 5 - 2, y + i / 5 - 2);
-                for (int c = 0; c < RGB; c++) {
+                for (uint32_t c = 0; c < RGB; c++) {
                     sum[c] += weight[i % 5] * weight[i / 5] * rgb[c];
                 }
             }
-            for (int c = 0; c < RGB; c++) {
+            for (uint32_t c = 0; c < RGB; c++) {
                 *to++ = (uint8_t)(sum[c] / 256);
             }
         }
@@ -325,7 +226,7 @@ static int same_as_plain(const picture *original, const uint8_t *result) {
     for (int y = 0; y < (int)soft.height && !wrong; y++) {
         for (int x = 0; x < (int)soft.width && !wrong; x++) {
             int light = 255 - plain_edge(&soft, x, y);
-            for (int c = 0; c < RGB; c++) {
+            for (uint32_t c = 0; c < RGB; c++) {
                 wrong |= *result++ != pixel_at(&soft, x, y)[c] * light / 255;
             }
             if (wrong) {
@@ -374,23 +275,14 @@ static uint64_t rows_bytes(const pipeline *p, uint32_t rows) {
     return (uint64_t)rows * p->width * RGB;
 }
 
-/* All three kernels take the same arguments. */
-static int make_filter(hcq_device *dev, const char *label, hcq_cpu_fn cpu, const void *spirv,
-                       size_t spirv_size, const char *ptx, hcq_program **program) {
-    hcq_program_desc desc = HCQ_CPU_PROGRAM(label, cpu, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_U32,
-                                            HCQ_ARG_U32, HCQ_ARG_U32);
-    desc.spirv.data = spirv;
-    desc.spirv.size = spirv_size;
-    desc.ptx.data = ptx;
-    return ok(hcq_program_create(dev, &desc, program), label);
+static int make_program(pipeline *p, hcq_program_desc desc, hcq_program **program) {
+    return ok(hcq_program_create(p->dev, &desc, program), desc.label);
 }
 
-#define FILTER(kernel)                                                             \
-    make_filter(p->dev, #kernel, kernel, spirv_##kernel, sizeof spirv_##kernel,    \
-                ptx_##kernel, &p->kernel)
-
 static int make_programs(pipeline *p) {
-    return FILTER(blur_x) && FILTER(blur_y) && FILTER(ink);
+    return make_program(p, HCQ_PROGRAM(blur_x), &p->blur_x) &&
+           make_program(p, HCQ_PROGRAM(blur_y), &p->blur_y) &&
+           make_program(p, HCQ_PROGRAM(ink), &p->ink);
 }
 
 static int make_buffers(pipeline *p) {
@@ -445,11 +337,9 @@ static int record_kernels(pipeline *p, slot *s) {
     hcq_dims block = hcq_dim(largest < BLOCK ? (uint32_t)largest : (uint32_t)BLOCK, 1, 1);
     hcq_dims all = hcq_dim((p->width + block.x - 1) / block.x, most, 1);
     hcq_dims out = hcq_dim(all.x, p->band_rows, 1);
-    filter_args to_sums = { s->sums.address, s->in.address, p->width, most, 0 };
-    filter_args to_soft = { s->soft.address, s->sums.address, p->width, most, 0 };
-    filter_args to_out = { s->out.address, s->soft.address, p->width, most, 0 };
-    enum { ARG_ROWS = HCQ_PART_ARG + offsetof(filter_args, rows),
-           ARG_SKIP = HCQ_PART_ARG + offsetof(filter_args, skip) };
+    blur_x_args to_sums = { s->sums.address, s->in.address, p->width, most };
+    blur_y_args to_soft = { s->soft.address, s->sums.address, p->width, most };
+    ink_args to_out = { s->out.address, s->soft.address, p->width, out.y, 0, most };
     hcq_queue *q;
     hcq_result r = hcq_queue_create(p->dev, HCQ_COMPUTE, &q);
     if (r != HCQ_OK) {
@@ -462,12 +352,11 @@ static int record_kernels(pipeline *p, slot *s) {
     hcq_queue_exec(q, p->blur_y, &to_soft, sizeof to_soft, all, block);
     hcq_queue_exec(q, p->ink, &to_out, sizeof to_out, out, block);
     hcq_queue_timestamp(q, p->mark[0][COMPUTE][END]);
-    hcq_queue_variable(q, 1, HCQ_PART_GRID_Y, VAR_ROWS_IN, 0);
-    hcq_queue_variable(q, 2, HCQ_PART_GRID_Y, VAR_ROWS_IN, 0);
-    hcq_queue_variable(q, 2, ARG_ROWS, VAR_ROWS_IN, 0);
-    hcq_queue_variable(q, 3, HCQ_PART_GRID_Y, VAR_ROWS_OUT, 0);
-    hcq_queue_variable(q, 3, ARG_ROWS, VAR_ROWS_IN, 0);
-    hcq_queue_variable(q, 3, ARG_SKIP, VAR_SKIP, 0);
+    hcq_queue_variable(q, 1, HCQ_PART_ARG + offsetof(blur_x_args, rows), VAR_ROWS_IN, 0);
+    hcq_queue_variable(q, 2, HCQ_PART_ARG + offsetof(blur_y_args, rows), VAR_ROWS_IN, 0);
+    hcq_queue_variable(q, 3, HCQ_PART_ARG + offsetof(ink_args, rows), VAR_ROWS_OUT, 0);
+    hcq_queue_variable(q, 3, HCQ_PART_ARG + offsetof(ink_args, rows_in), VAR_ROWS_IN, 0);
+    hcq_queue_variable(q, 3, HCQ_PART_ARG + offsetof(ink_args, skip), VAR_SKIP, 0);
     return ok(hcq_queue_bind(q, p->dev), "compute queue");
 }
 

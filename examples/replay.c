@@ -14,49 +14,25 @@
 #define HCQ_STATIC
 #define HCQ_CPU
 #include "../hcq.h"
+#include "replay.k"
+#include "replay.k.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/replay.h"            /* made of kernels/replay_step.cu */
-#include "shaders/replay.h"            /* made of shaders/replay_step.comp */
-
 enum { KERNELS = 1000, SUBMISSIONS = 100000 };
-
-typedef struct step_args {
-    uint64_t state;
-    uint32_t add;
-} step_args;
-
-static uint32_t next_state(uint32_t state, uint32_t add) {
-    return state * 5 + add;
-}
-
-static void step(const void *args, const hcq_block *b) {
-    const step_args *k = HCQ_ARGS(step_args, args);
-    uint32_t *state = HCQ_PTR(uint32_t, k->state);
-    *state = next_state(*state, k->add);
-    (void)b;
-}
 
 /* The addend that kernel `n % KERNELS` gets before submission n. */
 static uint32_t addend(uint32_t n) {
     return n * 2654435761u;
 }
 
-static hcq_result make_program(hcq_device *dev, hcq_program **program) {
-    hcq_program_desc desc = HCQ_CPU_PROGRAM("step", step, HCQ_ARG_INOUT, HCQ_ARG_U32);
-    desc.spirv.data = spirv_step;
-    desc.spirv.size = sizeof spirv_step;
-    desc.ptx.data = ptx_step;
-    return hcq_program_create(dev, &desc, program);
-}
-
 /* KERNELS times the same kernel with addend 0, bound to `dev`. */
 static hcq_result record(hcq_device *dev, hcq_buffer state, hcq_queue **queue) {
     step_args args = { state.address, 0 };
+    hcq_program_desc desc = HCQ_PROGRAM(step);
     hcq_program *program;
-    hcq_result r = make_program(dev, &program);
+    hcq_result r = hcq_program_create(dev, &desc, &program);
     if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, queue); }
     for (int i = 0; i < KERNELS && r == HCQ_OK; i++) {
         int32_t index = hcq_queue_exec(*queue, program, &args, sizeof args, hcq_dim(1, 1, 1),

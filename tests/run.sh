@@ -122,7 +122,6 @@ vulkan-mock-graph      default  vulkan      on_one vulkan gcc graph vkmock --see
 vulkan-mock-answers    default  vulkan      vulkan gcc answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      vulkan_examples
-shaders                default  vulkan      shaders
 asan-spirv             default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
 cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow,cumock-few
@@ -140,7 +139,7 @@ vulkan-mock-all        full     vulkan      vulkan gcc conformance vkmock,vkmock
 gpu-script             full     cuda-mock   gpu_script
 no-cuda                default  cuda-mock   no_cuda
 cuda-header            default  cuda        cuda_header
-kernel-texts           default  cuda        script tests/support/code.sh kernels --check
+kernel-texts           default  cuda        script tests/support/code.sh --check
 variants               full     cpu         program gcc conformance cpu-one-engine,cpu-no-copy,cpu-nospin,cpu-no-native-wait
 narrow-counters        default  cpu         program gcc conformance cpu-narrow
 mock-variants          full     cpu         program gcc conformance mock-map,mock-no-copy,trace-mock --quick
@@ -711,14 +710,6 @@ vulkan_examples() {
 kernels_check() { # what is refused, where; the .k.h beside the .k
     need gcc clang glslangValidator
     run sh tests/kernels/check.sh
-}
-
-shaders() { # arrays made by another compiler are no failure of ours
-    need gcc glslangValidator spirv-opt spirv-val
-    run sh tests/support/code.sh shaders --check || {
-        [ $? = 77 ] || return 1
-        exit 78
-    }
 }
 
 spirv() { # CONFIG: what is read from modules; needs no device

@@ -38,8 +38,7 @@ build() { # c|c++ NAME
     "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
 }
 
-# The mock of CUDA's driver, which knows the kernel of hello, runs those that
-# the example has for the CPU.
+# The mock of CUDA's driver, which knows the kernel of hello, runs the others as the CPU does.
 on_cuda_mock() { # NAME
     echo '#include "tests/mocks/cuda_example.h"'
     case $1 in

@@ -14,5 +14,5 @@ __attribute__((unused)) static void mock_cuda_tell(const char *entry, mock_cuda_
 
 #define MOCK_CUDA_TELL(name)                                                       \
     __attribute__((constructor)) static void mock_cuda_tell_##name(void) {         \
-        mock_cuda_tell(#name, name);                                               \
+        mock_cuda_tell(#name, name##_cpu);                                         \
     }
