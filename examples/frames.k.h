@@ -106,8 +106,8 @@ HCQ_KERNEL_SPIRV(draw) = {
 };
 
 HCQ_KERNEL_PTX(frames) =
-    ".version 5.0\n"
-    ".target sm_60\n"
+    ".version 6.3\n"
+    ".target sm_75\n"
     ".address_size 64\n"
     ".visible .entry draw(\n"
     ".param .u64 draw_param_0,\n"

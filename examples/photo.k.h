@@ -248,8 +248,8 @@ HCQ_KERNEL_SPIRV(ink) = {
 };
 
 HCQ_KERNEL_PTX(photo) =
-    ".version 5.0\n"
-    ".target sm_60\n"
+    ".version 6.3\n"
+    ".target sm_75\n"
     ".address_size 64\n"
     ".visible .entry blur_x(\n"
     ".param .u64 blur_x_param_0,\n"

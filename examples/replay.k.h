@@ -31,8 +31,8 @@ HCQ_KERNEL_SPIRV(step) = {
 };
 
 HCQ_KERNEL_PTX(replay) =
-    ".version 5.0\n"
-    ".target sm_60\n"
+    ".version 6.3\n"
+    ".target sm_75\n"
     ".address_size 64\n"
     ".visible .entry step(\n"
     ".param .u64 step_param_0,\n"
