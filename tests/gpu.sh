@@ -8,8 +8,8 @@
 #                                             of DIR, with small rounds; only shows
 #                                             that this script works
 #
-# RESULTS gets summary.txt, bench.json, facts.json and a log of each step. CC is the
-# compiler [gcc, clang, cc].
+# RESULTS gets summary.txt, bench.json and a log of each step. CC is the compiler
+# [gcc, clang, cc].
 #
 # Exit status: 0 all passed (what cannot run here is skipped, with a reason), 1 not
 # so, 77 no GPU, 2 wrong use.
@@ -30,8 +30,7 @@ build           130  build
 conformance     160  test_program conformance "$variant"
 examples         60  examples
 cuda             90  test_program cuda "$variant" --quick
-bench           170  bench
-facts            60  facts
+bench           200  bench
 events           90  test_program conformance "$variant-events" --quick
 lists            60  test_program conformance "$variant-lists" --quick
 narrow           60  test_program conformance "$variant-narrow" --quick
@@ -230,13 +229,7 @@ measure() { # NAME ARGUMENTS...: its table
     return "$status"
 }
 
-bench() { measure bench --only cuda. --json "$out/bench.json"; }
-facts() {
-    measure facts --only cuda_fact. --json "$out/facts.json" || return 1
-    many_connections
-    echo "with CUDA_DEVICE_MAX_CONNECTIONS=$CUDA_DEVICE_MAX_CONNECTIONS:" >>"$tmp/facts.table"
-    measure streams --only cuda_fact.streams && sed 1d "$tmp/streams.table" >>"$tmp/facts.table"
-}
+bench() { measure bench --only cuda --json "$out/bench.json"; }
 
 goals() {
     [ -s "$tmp/bench.table" ] || {
@@ -302,12 +295,10 @@ run_step() { # NAME SECONDS
 }
 
 finish() { # the tables again, then how it went
-    for name in bench facts; do
-        [ ! -s "$tmp/$name.table" ] || {
-            echo
-            cat "$tmp/$name.table"
-        } | tee -a "$out/summary.txt"
-    done
+    [ ! -s "$tmp/bench.table" ] || {
+        echo
+        cat "$tmp/bench.table"
+    } | tee -a "$out/summary.txt"
     failed=$(grep -c '^FAIL' "$out/summary.txt")
     {
         echo
@@ -350,7 +341,7 @@ run_all() {
     for step in $(step_table | sed 's/ .*//'); do
         rm -f "$out/$step.log"
     done
-    rm -f "$out/summary.txt" "$out/bench.json" "$out/facts.json"
+    rm -f "$out/summary.txt" "$out/bench.json"
     variant=cuda
     [ -z "$mock" ] || variant=cumock
     export cc tmp out mock variant HCQ_TEST_CUDA_MOCK="$mock"

@@ -4,7 +4,7 @@
    context is current while hcq is measured, as in a program that knows nothing of
    CUDA; the raw side has its one current, which it may expect.
 
-   The benches "cuda_fact." are in bench_cuda_facts.h.
+   The bench "cuda_fact.hops" is in bench_cuda_facts.h.
 
    Without a GPU the program runs on the tests' stand-in for libcuda as well,
    with LD_LIBRARY_PATH and --smoke: that shows that it works, not how fast.
@@ -18,9 +18,6 @@
 #include <sched.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
-
-/* Words of pinned memory, each in a cache line of its own. */
-enum { WORD_BEGAN = 0, WORD_GO = 16, WORD_OUT = 32, WORDS = 48 };
 
 enum { OURS, THEIRS };
 
@@ -37,7 +34,7 @@ typedef struct cuda {
     raw_node nodes[CHAIN];
     raw_stream streams[2];
     raw_event events[HOPS], spin;
-    raw_pinned words;
+    raw_pinned pinned_word;
     uint64_t word;                        /* the last that was written */
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
@@ -504,5 +501,4 @@ const bench bench_cuda_rows[] = {
     {"cuda.copyin_1g", "ms", 1.0 / 0.95, row, 6},   /* 0.95 of the bandwidth */
     {"cuda.copyout_1g", "ms", 1.0 / 0.95, row, 7},
     {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
-    {"cuda_fact.streams", "", BENCH_NONE, fact_streams},
     {0}};

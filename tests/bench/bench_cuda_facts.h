@@ -5,15 +5,13 @@
 */
 #pragma once
 
-enum { STREAMS = 160 };
-
-/* Without hcq, but with words of pinned memory. The context stays current. */
+/* Without hcq, but with a word of pinned memory. The context stays current. */
 static int facts_open(cuda *c, bench_result *result) {
     memset(c, 0, sizeof *c);
     if (!open_raw(&c->raw, result)) {
         return 0;
     }
-    c->words = raw_pinned_make(&c->raw, STREAMS * WORDS * 8);
+    c->pinned_word = raw_pinned_make(&c->raw, 64);
     c->raw_counter = raw_memory(&c->raw, 64);
     c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
     make_streams(c);
@@ -23,7 +21,7 @@ static int facts_open(cuda *c, bench_result *result) {
 static void facts_close(cuda *c) {
     RAW(&c->raw, CtxSynchronize());
     RAW(&c->raw, MemFree(c->raw_counter));
-    RAW(&c->raw, MemFreeHost(c->words.host));
+    RAW(&c->raw, MemFreeHost(c->pinned_word.host));
     raw_close(&c->raw);
 }
 
@@ -37,12 +35,12 @@ typedef enum fact_kind {
 } fact_kind;
 
 static void write_word(cuda *c, raw_stream stream) {
-    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, ++c->word, 0));
+    RAW(&c->raw, StreamWriteValue64(stream, c->pinned_word.address, ++c->word, 0));
 }
 
 static void spin_until_written(const cuda *c) {
     uint64_t end = bench_now() + 10000000000u;
-    while (__atomic_load_n(c->words.host + WORD_OUT, __ATOMIC_ACQUIRE) < c->word) {
+    while (__atomic_load_n(c->pinned_word.host, __ATOMIC_ACQUIRE) < c->word) {
         if (bench_now() > end) {
             bench_die("a word of pinned memory stays below %llu", (unsigned long long)c->word);
         }
@@ -55,7 +53,7 @@ static void spin_until_written(const cuda *c) {
 static void one_hop(cuda *c, fact_kind kind, uint32_t i) {
     raw_stream stream = c->streams[i % 2];
     if (kind == HOP_VALUE) {
-        RAW(&c->raw, StreamWaitValue64(stream, c->words.address + WORD_OUT * 8, c->word, 0));
+        RAW(&c->raw, StreamWaitValue64(stream, c->pinned_word.address, c->word, 0));
     } else if (i != 0) {
         RAW(&c->raw, StreamWaitEvent(stream, c->events[i - 1], 0));
     }
@@ -119,69 +117,5 @@ static void fact_hops(bench_result *result) {
         int there = c.raw.memops || kind == HOP_EVENT || kind == TRIP_STREAM || kind == TRIP_EVENT;
         bench_extra_add(result, names[kind], there ? fact_ns(&c, (fact_kind)kind) : BENCH_NONE);
     }
-    facts_close(&c);
-}
-
-/* ---- streams ------------------------------------------------------------- */
-
-/* Blocks a stream, with its own words; 0: the driver takes it. */
-static int block_spinning(cuda *c, raw_stream stream, uint32_t i) {
-    raw_pointer began = c->words.address + i * WORDS * 8, go = c->words.address + WORD_GO * 8;
-    uint64_t limit_ns = bench_smoke() ? 50000000u : 2000000000u;
-    void *params[3] = {&began, &go, &limit_ns};
-    return raw_launch(&c->raw, c->raw.hold, stream, params);
-}
-
-static int block_waiting(cuda *c, raw_stream stream, uint32_t i) {
-    int result = c->raw.StreamWriteValue64(stream, c->words.address + i * WORDS * 8, 1, 0);
-    return result ? result
-                  : c->raw.StreamWaitValue64(stream, c->words.address + WORD_GO * 8, 1, 0);
-}
-
-/* Is the first word of `i` written within 20 ms? */
-static int begins(const cuda *c, uint32_t i) {
-    uint64_t end = bench_now() + 20000000u;
-    while (bench_now() < end) {
-        if (__atomic_load_n(c->words.host + i * WORDS, __ATOMIC_ACQUIRE) != 0) {
-            return 1;
-        }
-        sched_yield();
-    }
-    return 0;
-}
-
-/* Stream after stream is blocked, as long as the next one still gets to run: how many
-   were so beside each other. All are let go in any case. */
-static uint32_t streams_beside(cuda *c, int (*block)(cuda *, raw_stream, uint32_t)) {
-    raw_stream streams[STREAMS];
-    uint32_t running = 0, limit = bench_of(8, STREAMS, STREAMS);
-    memset(c->words.host, 0, STREAMS * WORDS * 8);
-    for (uint32_t i = 0; i < limit; i++) {
-        streams[i] = raw_stream_make(&c->raw);
-    }
-    for (int going = 1; going && running < limit; running += (uint32_t)going) {
-        going = block(c, streams[running], running) == 0;
-        c->raw.StreamQuery(streams[running]);
-        going = going && begins(c, running);
-    }
-    __atomic_store_n(c->words.host + WORD_GO, 1, __ATOMIC_SEQ_CST);
-    for (uint32_t i = 0; i < limit; i++) {
-        raw_finish(&c->raw, streams[i]);
-        RAW(&c->raw, StreamDestroy(streams[i]));
-    }
-    return running;
-}
-
-/* A kernel stays until it is let go or its limit ends it; a stream's wait stays until
-   then: nothing of this hangs. */
-static void fact_streams(bench_result *result) {
-    static cuda c;
-    if (!facts_open(&c, result)) {
-        return;
-    }
-    bench_extra_add(result, "tried", bench_of(8, STREAMS, STREAMS));
-    bench_extra_add(result, "spinning_kernels_beside", streams_beside(&c, block_spinning));
-    bench_extra_add(result, "value_waits_beside",
-                    c.raw.memops ? streams_beside(&c, block_waiting) : BENCH_NONE);
     facts_close(&c);
 }

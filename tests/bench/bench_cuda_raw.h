@@ -69,7 +69,6 @@ typedef struct raw_kernel_node {
                          void **params, void **extra))                                     \
     X(StreamCreateWithPriority, "", (raw_stream *stream, unsigned flags, int priority))    \
     X(StreamDestroy, "_v2", (raw_stream stream))                                           \
-    X(StreamQuery, "", (raw_stream stream))                                                \
     X(StreamSynchronize, "", (raw_stream stream))                                          \
     X(StreamWaitEvent, "", (raw_stream stream, raw_event event, unsigned flags))           \
     X(EventCreate, "", (raw_event *event, unsigned flags))                                 \
@@ -97,7 +96,7 @@ typedef struct raw {
     raw_context context;
     raw_stream stream;
     raw_module module;
-    raw_function tiny, hold;
+    raw_function tiny;
     int memops;                           /* writes and waits of 64 bits work */
 #define RAW_MEMBER(name, suffix, params) int (*name) params;
     RAW_FNS(RAW_MEMBER)
@@ -123,27 +122,12 @@ static void raw_check(int result, const char *what) {
 typedef void (*raw_mock_fn)(const void *args, const void *block);
 
 typedef struct raw_tiny_args { uint64_t counter; uint32_t step, pad; } raw_tiny_args;
-typedef struct raw_hold_args { uint64_t began, go, limit_ns; } raw_hold_args;
 
-#define RAW_MOCK(name) static void name(const void *args, const void *block)
-
-RAW_MOCK(raw_mock_tiny) {
+static void raw_mock_tiny(const void *args, const void *block) {
     raw_tiny_args a;
     (void)block;
     memcpy(&a, args, 12);                 /* as many bytes as the kernel has */
     *(uint32_t *)(uintptr_t)a.counter += a.step;
-}
-
-RAW_MOCK(raw_mock_hold) {
-    raw_hold_args a;
-    (void)block;
-    memcpy(&a, args, sizeof a);
-    uint64_t end = bench_now() + a.limit_ns;
-    __atomic_store_n((uint64_t *)(uintptr_t)a.began, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n((uint64_t *)(uintptr_t)a.go, __ATOMIC_ACQUIRE) == 0 &&
-           bench_now() < end) {
-        bench_sleep_ms(0);
-    }
 }
 
 /* Object pointer to function pointer, which ISO C has no cast for. */
@@ -175,7 +159,6 @@ static const char *raw_load(raw *r) {
     }
     if (raw_find(r->library, "mock_cuda_kernel", &kernel)) {
         kernel("bench_tiny", raw_mock_tiny);
-        kernel("bench_hold", raw_mock_hold);
     }
     return NULL;
 }
@@ -210,7 +193,6 @@ static const char *raw_open(raw *r) {
     raw_enter(r);
     RAW(r, ModuleLoadDataEx(&r->module, bench_cuda_ptx, 0, NULL, NULL));
     RAW(r, ModuleGetFunction(&r->tiny, r->module, "bench_tiny"));
-    RAW(r, ModuleGetFunction(&r->hold, r->module, "bench_hold"));
     r->stream = raw_stream_make(r);
     r->memops = r->StreamWriteValue64 != NULL && r->StreamWaitValue64 != NULL &&
                 r->DeviceGetAttribute(&memops, RAW_MEMOPS_64, r->device) == 0 && memops != 0;
@@ -254,15 +236,10 @@ static raw_event raw_event_make(raw *r, unsigned flags) {
     return event;
 }
 
-/* One thread. */
-static int raw_launch(raw *r, raw_function function, raw_stream stream, void **params) {
-    return r->LaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
-}
-
 static void raw_launch_tiny(raw *r, raw_stream stream, raw_pointer counter) {
     uint32_t step = 1;
     void *params[2] = {&counter, &step};
-    raw_check(raw_launch(r, r->tiny, stream, params), "LaunchKernel");
+    RAW(r, LaunchKernel(r->tiny, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 }
 
 static void raw_finish(raw *r, raw_stream stream) {
