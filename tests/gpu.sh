@@ -214,10 +214,10 @@ sanitizer() {
 
 # ---- benchmarks --------------------------------------------------------------
 
-measure() { # NAME ARGUMENTS...: its table
+bench() {
     built bench
-    table=$tmp/$1.table
-    shift
+    table=$tmp/bench.table
+    set -- --only cuda --json "$out/bench.json"
     [ -z "$mock" ] || set -- "$@" --smoke
     on_driver "$tmp/bench" "$@" >"$table"
     status=$?
@@ -228,8 +228,6 @@ measure() { # NAME ARGUMENTS...: its table
     }
     return "$status"
 }
-
-bench() { measure bench --only cuda --json "$out/bench.json"; }
 
 goals() {
     [ -s "$tmp/bench.table" ] || {

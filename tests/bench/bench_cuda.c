@@ -31,7 +31,6 @@ typedef struct cuda {
     raw_pointer raw_counter;
     raw_graph graph;
     raw_exec exec;
-    raw_node nodes[CHAIN];
     raw_stream streams[2];
     raw_event events[HOPS], spin;
     raw_pinned pinned_word;
@@ -39,9 +38,7 @@ typedef struct cuda {
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
-    uint32_t sums[2];                     /* what a replay adds: ours, theirs */
     uint32_t expected[2];                 /* what the counters have to be */
-    uint32_t turn[2];                     /* patches so far */
 } cuda;
 
 static uint32_t chain_length(void) { return bench_of(20, CHAIN, CHAIN); }
@@ -141,19 +138,19 @@ static void record_chain(const cuda *c) {
     }
 }
 
-/* A line of kernels, whose nodes are kept. */
+/* A line of kernels. */
 static raw_graph line_graph(cuda *c, uint32_t count) {
     raw_graph graph;
     raw_node last = NULL;
     RAW(&c->raw, GraphCreate(&graph, 0));
     for (uint32_t i = 0; i < count; i++) {
-        c->nodes[i] = last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
+        last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
     }
     return graph;
 }
 
 static void make_chain(cuda *c, uint32_t count) {
-    c->count = c->sums[OURS] = c->sums[THEIRS] = count;
+    c->count = count;
     record_chain(c);
     CHECK(hcq_queue_bind(c->queue, c->device));
     raw_enter(&c->raw);
@@ -166,7 +163,7 @@ static void replay(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
         bench_submit_and_wait(c->queue, c->device);
-        c->expected[OURS] += c->sums[OURS];
+        c->expected[OURS] += c->count;
     }
 }
 
@@ -175,7 +172,7 @@ static void raw_replay(void *ctx, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         RAW(&c->raw, GraphLaunch(c->exec, c->raw.stream));
         raw_finish(&c->raw, c->raw.stream);
-        c->expected[THEIRS] += c->sums[THEIRS];
+        c->expected[THEIRS] += c->count;
     }
 }
 
@@ -239,7 +236,7 @@ static void eager_run(void *ctx, uint64_t n) {
 }
 
 static void eager_exec(cuda *c, bench_result *result) {
-    c->count = c->sums[OURS] = chain_length();
+    c->count = chain_length();
     bench_side sides[3] = {{eager_run, c}, {raw_replay_launch, c, raw_begin, raw_end},
                            {record_run, c}};
     const bench_stats *stats = bench_compare(result, sides, 3, 1.0 / c->count);
@@ -353,44 +350,6 @@ static void cross_stream_wait(cuda *c, bench_result *result) {
     bench_compare(result, sides, 2, 1.0 / hops());
 }
 
-/* ---- patching ------------------------------------------------------------ */
-
-/* The next kernel in turn, and the step that it does not have: 2 in the first round. */
-static uint32_t next_step(cuda *c, int side, uint32_t *index) {
-    uint32_t turn = c->turn[side]++, step = 2 - turn / c->count % 2;
-    c->sums[side] += step == 2 ? 1 : UINT32_MAX;
-    *index = turn * 7 % c->count; /* 7 is prime to it */
-    return step;
-}
-
-static void patch_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t index, step = next_step(c, OURS, &index);
-        CHECK(hcq_queue_update_arg(c->queue, (int32_t)index, 8, &step, sizeof step));
-        replay(c, 1);
-    }
-}
-
-static void raw_patch_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t index, step = next_step(c, THEIRS, &index);
-        raw_set_tiny(&c->raw, c->exec, c->nodes[index], c->raw_counter, step);
-        raw_replay(c, 1);
-    }
-}
-
-static void patch_1_of_1000(cuda *c, bench_result *result) {
-    make_chain(c, chain_length());
-    bench_side sides[4] = {{patch_run, c}, {raw_patch_run, c, raw_begin, raw_end},
-                           {replay, c}, {raw_replay, c, raw_begin, raw_end}};
-    const bench_stats *stats = bench_compare(result, sides, 4, 1.0);
-    bench_extra_add(result, "patch_adds_ns", stats[0].median - stats[2].median);
-    bench_extra_add(result, "raw_patch_adds_ns", stats[1].median - stats[3].median);
-    count_per(c, result, "nodes_set_per_launch", HCQ_CUDA_QUERY_NODES_SET, patch_run, 1);
-}
-
 /* ---- large copies, from and to pinned memory ----------------------------- */
 
 static void copyin_run(void *ctx, uint64_t n) {
@@ -480,7 +439,7 @@ static void copyout_1g(cuda *c, bench_result *r) { copies(c, r, copyout_run, raw
 /* What a row measures, on a device that is open, and its compute lanes [default]. */
 static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes; } g_rows[] = {
     {replay_1000, 0}, {replay_1, 0}, {eager_exec, 0}, {submit_one, 0},
-    {cross_stream_wait, 2}, {patch_1_of_1000, 0}, {copyin_1g, 0}, {copyout_1g, 0}};
+    {cross_stream_wait, 2}, {copyin_1g, 0}, {copyout_1g, 0}};
 
 static void row(bench_result *result) {
     static cuda c;
@@ -497,8 +456,7 @@ const bench bench_cuda_rows[] = {
     {"cuda.eager_exec", "ns/kernel", 1.10, row, 2},
     {"cuda.submit_one", "ns", 1.25, row, 3},
     {"cuda.cross_stream_wait", "ns/wait", 1.10, row, 4},
-    {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, row, 5},
-    {"cuda.copyin_1g", "ms", 1.0 / 0.95, row, 6},   /* 0.95 of the bandwidth */
-    {"cuda.copyout_1g", "ms", 1.0 / 0.95, row, 7},
+    {"cuda.copyin_1g", "ms", 1.0 / 0.95, row, 5},   /* 0.95 of the bandwidth */
+    {"cuda.copyout_1g", "ms", 1.0 / 0.95, row, 6},
     {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
     {0}};
