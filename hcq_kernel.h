@@ -24,79 +24,74 @@
    Licence: as hcq.h.
 
    ============================================================================
-   Kernels. A file is C, GLSL and CUDA C++ at once: what it says all three must
-   take. HCQ_KERNEL(name, ARGS) makes of it the struct name_args, the function for the
-   CPU name_cpu, an entry `name` in PTX, a SPIR-V module, and HCQ_PROGRAM(name), a
-   whole hcq_program_desc. Without the .k.h it is for the CPU alone.
+   Kernels. The file is C, GLSL and CUDA C++ at once: it says what all three take.
+   HCQ_KERNEL(name, ARGS) makes of it the struct name_args, the function for the CPU
+   name_cpu, an entry `name` in PTX, a SPIR-V module, and HCQ_PROGRAM(name), a whole
+   hcq_program_desc; without the .k.h for the CPU alone.
 
    Arguments, at least one: ARG(IN, OUT or INOUT, type of buffer, name), ARG(VALUE,
-   f32 f64 i32 u32 i64 or u64, name), ARG(STRUCT, one of yours, name), in the order of
-   the argument struct, which has C's layout on every device. A buffer is at[i]: f32s
-   f64s f16s i8s u8s i16s u16s i32s u32s i64s u64s, or yours, with its alignment:
+   f32 f64 i32 u32 i64 or u64, name), ARG(STRUCT, one of yours, name), as they follow
+   each other in the struct. A buffer has elements at[i]: it is one of i8s u8s i16s u16s
+   f16s i32s u32s f32s i64s u64s f64s, or yours, with the alignment of its elements:
 
        HCQ_STRUCT(particle) { f32 x, y; u32 age; };
        HCQ_BUFFERS(particles, particle, 4);
 
-   To store into what is IN does not compile, nor for GPUs to load what is OUT.
+   A store to what is IN does not compile, on GPUs nor does a load of what is OUT.
 
-   Loops. HCQ_FOR_X(i, n), HCQ_FOR_XY(x, width, y, rows) and HCQ_FOR_XYZ run their body
-   for each thread of the grid below the bounds, in no order: on the CPU they are loops
-   over the threads of a block, on a GPU the condition of one thread. A kernel has one.
-   block.id and block.size are there, .x .y .z; the size of the grid is an argument.
+   Threads. HCQ_FOR_X(i, n), HCQ_FOR_XY(i, ni, j, nj) and HCQ_FOR_XYZ run their body for
+   the threads of the grid below the bounds, in no order: on the CPU as loops over the
+   threads of a block, on a GPU as a condition. A kernel has one. block.id and block.size
+   have .x .y .z; the size of the grid is an argument if one is needed.
 
-   Shared memory. In HCQ_BLOCK_KERNEL(name, ARGS, SHARED, 16, 16, 1) the block is
-   fixed: exec says the same or {0,0,0}. SHARED lists what its threads share,
-   #define SUM_SHARED(VAR) VAR(f32, part, [256]). The body is phases, HCQ_PHASE_X(t)
-   { }, _XY, _XYZ: each for all threads of the block (t counts in it); what one phase
-   stored in shared memory the next one sees. Plain `for` and `if` may stand around
-   phases if all threads go the same way. What is declared outside of a phase is const
-   or such a for's counter: a thread has nothing of its own from one to the next, but
-   in shared memory. hcq_kernel.sh refuses what does not keep to that, and to end a
-   phase or a loop of threads by return, break or continue.
+   Shared memory. HCQ_BLOCK_KERNEL(name, ARGS, SHARED, 16, 16, 1) has blocks of that
+   size; exec says so, too, or {0,0,0}. SHARED lists what the threads of a block share:
+   #define SUM_SHARED(VAR) VAR(f32, part, [256]). The body is phases, HCQ_PHASE_X(t) { },
+   _XY, _XYZ, or HCQ_PHASE_BELOW(t, n), for the threads t of the block: what a phase
+   stored in shared memory the next one sees. `for` and `if` may stand around phases if
+   they go the same way for all threads. Nothing else lives from one phase to the next:
+   what is declared outside of phases they only read. hcq_kernel.sh refuses what changes
+   it, a phase in a phase, and return, break or continue out of one.
 
-   Words. HCQ_CONST u32 tap[3] = { 1u, 2u, 1u }; are tables, HCQ_FN f32 twice(f32 x)
-   { } helpers, which may take buffers: f32s, f32s_in, f32s_out. f32(x), u8(x) convert.
-   Numbers of 8 and 16 bits are for buffers: load by u32(p.at[i]), store u8(sum). There
-   are no pointers, casts in brackets, strings, enum, static, typedef, goto, sizeof; no
-   recursion; no 64-bit literals (u64(1u) << 40u); i32 does not become u32 by itself,
-   nor two kernels of a file share names of shared memory. GLSL keeps words, among them
-   half, input, output, sample, filter, common, active, buffer, in, out, and those with
-   two underscores. A buffer has up to 2^31 elements, a grid 2^32 threads each way.
+   Words. HCQ_CONST u32 tap[3] = { 1u, 2u, 1u }; is a table, HCQ_FN f32 twice(f32 x) { }
+   a helper, whose parameters may be buffers: f32s, f32s_in, f32s_out. f32(x), u8(x)
+   convert. 8 and 16 bits are for buffers: load u32(p.at[i]), store u8(sum). There are
+   no pointers, casts in brackets, strings, enum, static, typedef, goto, sizeof, no
+   recursion, no numbers of 64 bits but u64(1u) << 40u; u32 and i32 are converted
+   by hand; kernels of a file name their shared memory differently. GLSL keeps words to
+   itself (half, input, output, sample, filter, common, active, buffer, in, out ...). A
+   buffer has up to 2^31 elements, a grid 2^32 threads each way.
 
-   Numbers. Integers wrap and are the same on all devices, f32 + - * too: rounded to
-   nearest, never fused, denormals as the device has them; gcc and clang fuse only with
-   -march=... or on ARM: give them -ffp-contract=off. So are these the same,
-   with up to so many units in the last place of error (ulp):
+   Numbers. Integers wrap, f32 + - * round to nearest and are never fused: the same on
+   all devices that keep denormals (gcc and clang fuse on ARM, and on x86 with -march:
+   give them -ffp-contract=off). So are these, with their error in units in the last
+   place; hcq_min and hcq_max evaluate an argument twice:
 
-       hcq_min hcq_max hcq_clamp hcq_abs hcq_floor, hcq_u32_bits hcq_f32_bits (the
-       number's bits), hcq_f16_to_f32(bits) hcq_f32_to_f16(x)   exact
-       hcq_exp 1   hcq_log 1   hcq_sin hcq_cos 2 up to |x| = 8192 (of 1.0 where they
-       are small)   hcq_pow: x > 0, that of hcq_exp(y * hcq_log(x))
+       hcq_min hcq_max hcq_clamp hcq_abs hcq_floor, hcq_u32_bits(f32) hcq_f32_bits(u32)
+       hcq_f16_to_f32(u32) hcq_f32_to_f16(f32): exact   hcq_exp hcq_log: 1
+       hcq_sin hcq_cos: 2, or 1.2e-7 where they are small, for |x| <= 8192
+       hcq_pow(x, y), x > 0: as hcq_exp(y * hcq_log(x))
 
-   / and hcq_sqrt are exact on the CPU and CUDA, 2.5 and 3 ulp on Vulkan, hcq_rsqrt and
-   hcq_tanh (4 ulp), which divide, accordingly. hcq_fma is fused, or not on Vulkan.
-   hcq_atomic_add, _min, _max, _exchange(place, value), _compare_exchange(place, old,
-   value) give what was there: u32, i32, where the device can u64; unordered.
+   A quotient and hcq_sqrt are exact on the CPU and CUDA, within 2.5 and 3 on Vulkan;
+   with them hcq_rsqrt and hcq_tanh (2, on Vulkan 5). hcq_fma is fused, on Vulkan
+   perhaps. hcq_atomic_add, _min, _max, _exchange(place, value), _compare_exchange(
+   place, old, value) give what was there, in no order, for i32, u32 and, where the
+   device can, u64; on the CPU with gcc and clang.
 
-   What differs: division by 0; % of negative numbers; shifts by 32 or more; overflow
-   of i32 (the C compiler counts on none); floats beyond an integer's range; NaN in
-   comparisons where Vulkan keeps none; reading shared memory that nobody wrote.
+   It differs: division by 0; % of negative numbers; shifts by 32 or more; overflow of
+   i32 (the CPU's compiler counts on none); a float that does not fit an integer; NaN
+   in comparisons on Vulkan; shared memory that nobody wrote.
 
-   Foreign kernels. Slang's SPIR-V with pointers (-target spirv) has hcq's argument
-   block if its parameters are one push constant that points to a struct; its CUDA
-   source goes through nvcc: put them into .spirv and .ptx (untested, as any compiler's).
+   Others. What Slang makes, SPIR-V with pointers (a push constant that points to the
+   struct) or CUDA C++ (through nvcc), goes into .spirv and .ptx as it is. Untested.
 */
 #ifndef HCQ_KERNEL_H
 #define HCQ_KERNEL_H
 
 /* ========================================================================== */
-/* ---- the three languages -------------------------------------------------
-   Each says: types; HCQ_CONST, HCQ_FN, HCQ_STRUCT, HCQ_BUFFERS; HCQI_K_KIND, the type
-   of an argument in the body; HCQI_K_KERNEL, what stands before a body; threads;
-   atomics and the functions of f32 that it has itself. */
+/* ---- the three languages: types, what stands before a body, threads, atomics ---- */
 
 #if defined(HCQI_K_GLSL)
-
 #define f32 float
 #define f64 double
 #define i32 int
@@ -118,8 +113,6 @@
 #define HCQI_K_REFERENCE(align)                                                    \
     layout(buffer_reference, std430, buffer_reference_align = align)
 
-#define HCQI_K_IN(type) type##_in
-#define HCQI_K_OUT(type) type##_out
 #define HCQI_K_MEMBER(kind, type, name) HCQI_K_##kind(type) name;
 #define HCQI_K_PASS(kind, type, name) , hcqi_k_args.name
 #define HCQI_K_SHARED(type, name, dims) shared type name dims;
@@ -153,7 +146,6 @@ bool hcqi_k_barrier() { memoryBarrierShared(); barrier(); return true; }
 #define hcq_fma(a, b, c) fma(a, b, c)
 
 #elif defined(HCQI_K_CUDA)
-
 typedef float f32; typedef double f64;
 typedef int i32; typedef unsigned int u32;
 typedef signed char i8; typedef unsigned char u8;
@@ -162,16 +154,10 @@ typedef long long i64; typedef unsigned long long u64;
 
 #define HCQ_CONST static __device__ const
 #define HCQ_FN static __device__ inline __attribute__((always_inline, unused))
-#define HCQ_STRUCT(name) struct name
-#define HCQ_BUFFERS(name, type, align)                                             \
-    struct name { type *at; };                                                     \
-    struct name##_in { const type *at; };                                          \
-    typedef name name##_out;                                                       \
-    static_assert(alignof(type) == align, "HCQ_BUFFERS: another alignment")
-
 struct hcqi_k_dims { u32 x, y, z; };
 struct hcqi_k_place { hcqi_k_dims id, size; };
 #define HCQI_UNUSED
+#define HCQI_K_ALIGNMENT(type) alignof(type)
 #define HCQI_K_ONCE
 #define hcqi_k_barrier() (__syncthreads(), true)
 
@@ -180,24 +166,14 @@ struct hcqi_k_place { hcqi_k_dims id, size; };
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define __launch_bounds__(n) __attribute__((launch_bounds(n)))
-#define HCQI_K_WORD(name) ((u32)__nvvm_read_ptx_sreg_##name())
-#define HCQI_K_SREG(name)                                                          \
-    hcqi_k_dims{HCQI_K_WORD(name##_x), HCQI_K_WORD(name##_y), HCQI_K_WORD(name##_z)}
-#define HCQI_K_THREAD HCQI_K_SREG(tid)
-#define HCQI_K_BLOCK_ID HCQI_K_SREG(ctaid)
-#define HCQI_K_BLOCK_SIZE HCQI_K_SREG(ntid)
-#define hcq_atomic_min(at, value) __atomic_fetch_min(&(at), value, __ATOMIC_RELAXED)
-#define hcq_atomic_max(at, value) __atomic_fetch_max(&(at), value, __ATOMIC_RELAXED)
-template <typename T> static __device__ inline T hcqi_k_swap(T *at, T old, T value) {
-    __atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    return old;
-}
-#define hcq_atomic_compare_exchange(at, old, value)                                \
-    hcqi_k_swap(&(at), (decltype(+(at)))(old), (decltype(+(at)))(value))
-#define hcq_u32_bits(x) ((u32)__nvvm_bitcast_f2i(x))
-#define hcq_f32_bits(x) __nvvm_bitcast_i2f((i32)(x))
-#define hcq_sqrt(x) __nvvm_sqrt_rn_f(x)
-#define hcq_fma(a, b, c) __nvvm_fma_rn_f(a, b, c)
+#define HCQI_K_DIMS(name) hcqi_k_dims{(u32)name##_x(), (u32)name##_y(), (u32)name##_z()}
+#define HCQI_K_THREAD HCQI_K_DIMS(__nvvm_read_ptx_sreg_tid)
+#define HCQI_K_BLOCK_ID HCQI_K_DIMS(__nvvm_read_ptx_sreg_ctaid)
+#define HCQI_K_BLOCK_SIZE HCQI_K_DIMS(__nvvm_read_ptx_sreg_ntid)
+#define hcq_atomic_min(at, value) __atomic_fetch_min(&(at), value, 0)
+#define hcq_atomic_max(at, value) __atomic_fetch_max(&(at), value, 0)
+#define sqrtf(x) __builtin_sqrtf(x)
+#define fmaf(a, b, c) __builtin_fmaf(a, b, c)
 #else
 #define HCQI_K_DIMS(v) hcqi_k_dims{v.x, v.y, v.z}
 #define HCQI_K_THREAD HCQI_K_DIMS(threadIdx)
@@ -208,14 +184,8 @@ template <typename T> static __device__ inline T hcqi_k_swap(T *at, T old, T val
 #define hcq_atomic_max(at, value) atomicMax(&(at), value)
 #define hcq_atomic_exchange(at, value) atomicExch(&(at), value)
 #define hcq_atomic_compare_exchange(at, old, value) atomicCAS(&(at), old, value)
-#define hcq_u32_bits(x) __float_as_uint(x)
-#define hcq_f32_bits(x) __uint_as_float(x)
-#define hcq_sqrt(x) __fsqrt_rn(x)
-#define hcq_fma(a, b, c) __fmaf_rn(a, b, c)
 #endif
 
-#define HCQI_K_IN(type) type##_in
-#define HCQI_K_OUT(type) type
 #define HCQI_K_POINTER_IN(type) decltype(type##_in::at)
 #define HCQI_K_POINTER_OUT(type) decltype(type::at)
 #define HCQI_K_POINTER_INOUT(type) decltype(type::at)
@@ -227,7 +197,6 @@ template <typename T> static __device__ inline T hcqi_k_swap(T *at, T old, T val
 #define HCQI_K_REST(...) HCQI_K_REST_OF(__VA_ARGS__)
 #define HCQI_K_NONE(VAR)
 #define HCQI_K_SHARED(type, name, dims) static __shared__ type name dims;
-#define HCQI_K_SHARED_PASS(type, name, dims) , name
 #define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, , HCQI_K_BLOCK_SIZE)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
     HCQI_K_KERNEL(name, ARGS, SHARED, __launch_bounds__((x) * (y) * (z)),          \
@@ -248,15 +217,20 @@ template <typename T> static __device__ inline T hcqi_k_swap(T *at, T old, T val
 #ifndef HCQ_H
 #include "hcq.h"
 #endif
-
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #ifdef __cplusplus
 #define HCQI_K_ZERO {}
+#define HCQI_K_AT(type, address) hcqi_k_at<type>(address)
+template <typename T> static inline T hcqi_k_at(uint64_t address) {
+    T made = {(decltype(T::at))(uintptr_t)address};
+    return made;
+}
 #else
 #define HCQI_K_ZERO {0}
+#define HCQI_K_AT(type, address) ((type){HCQ_PTR(void, address)})
 #define f32(x) ((f32)(x))              /* a conversion; without a bracket it is the type */
 #define f64(x) ((f64)(x))
 #define i8(x) ((i8)(x))
@@ -274,8 +248,7 @@ typedef int16_t i16; typedef uint16_t u16;
 typedef int32_t i32; typedef uint32_t u32;
 typedef int64_t i64; typedef uint64_t u64;
 
-/* Threads have no order, so that nothing keeps several from being done at once, by
-   vectors: gcc wants to be told. */
+/* Threads have no order: several may be done at once, by vectors. gcc wants to be told. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define HCQI_K_THREADS _Pragma("GCC ivdep")
 #else
@@ -289,57 +262,40 @@ typedef int64_t i64; typedef uint64_t u64;
 #define HCQI_K_ALIGNMENT(type) __alignof(type)
 #endif
 #define HCQ_CONST static const HCQI_UNUSED
-#define HCQ_STRUCT(name) typedef struct name name; struct name
-#define HCQ_BUFFERS(name, type, align)                                             \
-    typedef struct name { type *at; } name;                                        \
-    typedef struct name##_in { const type *at; } name##_in;                        \
-    typedef name name##_out;                                                       \
-    HCQ_FN name hcqi_k_##name(uint64_t address) {                                  \
-        name made = {HCQ_PTR(type, address)};                                      \
-        return made;                                                               \
-    }                                                                              \
-    HCQ_FN name##_in hcqi_k_##name##_in(uint64_t address) {                        \
-        name##_in made = {HCQ_PTR(const type, address)};                           \
-        return made;                                                               \
-    }                                                                              \
-    typedef char hcqi_k_##name##_is[(align) == HCQI_K_ALIGNMENT(type) ? 1 : -1]
-
 typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
-typedef struct hcqi_k_gpu { const uint32_t *spirv; size_t size; const char *ptx; } hcqi_k_gpu;
 
 /* What hcq_kernel.sh writes; HCQ_PROGRAM takes it if it is there. */
 #define HCQ_KERNEL_SPIRV(name) static const uint32_t HCQI_UNUSED name##_spirv[]
 #define HCQ_KERNEL_PTX(file) static const char HCQI_UNUSED file##_ptx[]
 #define HCQ_KERNEL_GPU(name, spirv, size, ptx)                                     \
-    static const hcqi_k_gpu HCQI_UNUSED name##_gpu = {spirv, size, ptx}
+    static const hcq_code HCQI_UNUSED name##_gpu[] = {{spirv, size, NULL}, {ptx, 0, #name}}
 #define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND(HCQI_K_GPU_##name, NULL, ~))
 #define HCQI_K_SECOND(...) HCQI_K_SECOND_(__VA_ARGS__)
 #define HCQI_K_SECOND_(a, b, ...) b
 
-/* Of an argument: its type in the struct, what makes of it that of the body, hcq's kind. */
-#define HCQI_K_IN(type) type##_in
-#define HCQI_K_OUT(type) type
-#define HCQI_K_C_IN(X, type, name) X(uint64_t, hcqi_k_##type##_in, HCQ_ARG_IN, name)
-#define HCQI_K_C_OUT(X, type, name) X(uint64_t, hcqi_k_##type, HCQ_ARG_OUT, name)
-#define HCQI_K_C_INOUT(X, type, name) X(uint64_t, hcqi_k_##type, HCQ_ARG_INOUT, name)
-#define HCQI_K_C_VALUE(X, type, name) X(type, , HCQI_K_ARG_##type, name)
+/* Of an argument: its type in the struct, what the body gets, hcq's kind. */
+#define HCQI_K_C_IN(X, type, name) HCQI_K_BUFFER(X, type##_in, HCQ_ARG_IN, name)
+#define HCQI_K_C_OUT(X, type, name) HCQI_K_BUFFER(X, type, HCQ_ARG_OUT, name)
+#define HCQI_K_C_INOUT(X, type, name) HCQI_K_BUFFER(X, type, HCQ_ARG_INOUT, name)
+#define HCQI_K_BUFFER(X, type, arg, name)                                          \
+    X(uint64_t, HCQI_K_AT(type, hcqi_args->name), arg, name)
+#define HCQI_K_C_VALUE(X, type, name) X(type, hcqi_args->name, HCQI_K_ARG_##type, name)
 #define HCQI_K_C_STRUCT(X, type, name)                                             \
-    X(type, , HCQ_ARG_STRUCT(sizeof(type), HCQI_K_ALIGNMENT(type)), name)
+    X(type, hcqi_args->name, HCQ_ARG_STRUCT(sizeof(type), HCQI_K_ALIGNMENT(type)), name)
 #define HCQI_K_ARG_i32 HCQ_ARG_I32
 #define HCQI_K_ARG_u32 HCQ_ARG_U32
 #define HCQI_K_ARG_f32 HCQ_ARG_F32
 #define HCQI_K_ARG_i64 HCQ_ARG_I64
 #define HCQI_K_ARG_u64 HCQ_ARG_U64
 #define HCQI_K_ARG_f64 HCQ_ARG_F64
-#define HCQI_K_MEMBER_OF(type, make, arg, name) type name;
-#define HCQI_K_PASS_OF(type, make, arg, name) , make(hcqi_args->name)
-#define HCQI_K_ARG_OF(type, make, arg, name) arg,
+#define HCQI_K_MEMBER_OF(type, value, arg, name) type name;
+#define HCQI_K_PASS_OF(type, value, arg, name) , value
+#define HCQI_K_ARG_OF(type, value, arg, name) arg,
 #define HCQI_K_MEMBER(kind, type, name) HCQI_K_C_##kind(HCQI_K_MEMBER_OF, type, name)
 #define HCQI_K_PASS(kind, type, name) HCQI_K_C_##kind(HCQI_K_PASS_OF, type, name)
 #define HCQI_K_ARG(kind, type, name) HCQI_K_C_##kind(HCQI_K_ARG_OF, type, name)
 #define HCQI_K_NONE(VAR) VAR(char, hcqi_none, [1])
 #define HCQI_K_SHARED(type, name, dims) type name dims;
-#define HCQI_K_SHARED_PASS(type, name, dims) , name
 #define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, 0, 0, 0, hcqi_b->block)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
     HCQI_K_KERNEL(name, ARGS, SHARED, x, y, z, hcq_dim(x, y, z))
@@ -353,16 +309,14 @@ typedef struct hcqi_k_gpu { const uint32_t *spirv; size_t size; const char *ptx;
         const hcqi_k_place hcqi_p = {hcqi_b->id, block_size};                      \
         name##_body(hcqi_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));          \
     }                                                                              \
-    static HCQI_UNUSED hcq_program_desc name##_program(const hcqi_k_gpu *gpu) {    \
+    static HCQI_UNUSED hcq_program_desc name##_program(const hcq_code *gpu) {      \
         static const uint32_t args[] = { ARGS(HCQI_K_ARG) HCQ_ARG_NONE };          \
         hcq_program_desc desc = HCQI_K_ZERO;                                       \
-        desc.label = desc.ptx.entry = #name;                                       \
+        desc.label = #name;                                                        \
         desc.cpu = name##_cpu;                                                     \
         memcpy(desc.args, args, sizeof args);                                      \
         desc.block = hcq_dim(x, y, z);                                             \
-        desc.spirv.data = gpu != NULL ? gpu->spirv : NULL;                         \
-        desc.spirv.size = gpu != NULL ? gpu->size : 0;                             \
-        desc.ptx.data = gpu != NULL ? gpu->ptx : NULL;                             \
+        if (gpu != NULL) { desc.spirv = gpu[0]; desc.ptx = gpu[1]; }               \
         return desc;                                                               \
     }                                                                              \
     HCQ_FN void name##_body(HCQI_UNUSED const hcqi_k_place block ARGS(HCQI_K_PARAM) \
@@ -381,47 +335,51 @@ HCQ_FN u32 hcqi_k_end(u32 id, u32 size, u32 n) {
     for (u32 t = 0, hcqi_k_##t = hcqi_k_end(0, block.size.x, n); t < hcqi_k_##t; t++)
 #define hcqi_k_barrier() 1
 
-#if defined(__GNUC__) || defined(__clang__)
 #define HCQI_K_ATOMIC(place, value, next)                                          \
     __extension__({                                                                \
         __typeof__(&(place)) hcqi_at = &(place);                                   \
-        __typeof__(+*hcqi_at) hcqi_old = __atomic_load_n(hcqi_at, __ATOMIC_RELAXED), hcqi_value = (value);           \
-        while (!__atomic_compare_exchange_n(hcqi_at, &hcqi_old, (next), 1,         \
-                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {} \
+        __typeof__(+*hcqi_at) hcqi_value = (value), hcqi_old = __atomic_load_n(hcqi_at, 0); \
+        while (!__atomic_compare_exchange_n(hcqi_at, &hcqi_old, (next), 1, 0, 0)) {} \
         hcqi_old;                                                                  \
     })
 #define hcq_atomic_min(at, value) HCQI_K_ATOMIC(at, value, hcq_min(hcqi_old, hcqi_value))
 #define hcq_atomic_max(at, value) HCQI_K_ATOMIC(at, value, hcq_max(hcqi_old, hcqi_value))
-#define hcq_atomic_compare_exchange(at, old, value)                                \
-    HCQI_K_ATOMIC(at, value, hcqi_old == (old) ? hcqi_value : hcqi_old)
-#endif
-HCQ_FN u32 hcq_u32_bits(f32 x) {
-    u32 bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-HCQ_FN f32 hcq_f32_bits(u32 bits) {
-    f32 x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-#define hcq_sqrt(x) sqrtf(x)
-#define hcq_fma(a, b, c) fmaf(a, b, c)
 
 #endif
 
 /* ========================================================================== */
-/* ---- in the common language ---------------------------------------------- */
+/* ---- in the common language (0: __ATOMIC_RELAXED) ------------------------ */
 
 #ifndef hcq_atomic_add
-#define hcq_atomic_add(at, value) __atomic_fetch_add(&(at), value, __ATOMIC_RELAXED)
-#define hcq_atomic_exchange(at, value) __atomic_exchange_n(&(at), value, __ATOMIC_RELAXED)
+#define hcq_atomic_add(at, value) __atomic_fetch_add(&(at), value, 0)
+#define hcq_atomic_exchange(at, value) __atomic_exchange_n(&(at), value, 0)
+#define hcq_atomic_compare_exchange(at, old, value) __sync_val_compare_and_swap(&(at), old, value)
 #endif
+#ifndef HCQI_K_GLSL
+#define HCQ_STRUCT(name) typedef struct name name; struct name
+#define HCQ_BUFFERS(name, type, align)                                             \
+    typedef struct name { type *at; } name, name##_out;                            \
+    typedef struct name##_in { const type *at; } name##_in;                        \
+    typedef char hcqi_k_##name##_is[(align) == HCQI_K_ALIGNMENT(type) ? 1 : -1]
+HCQ_FN u32 hcq_u32_bits(f32 x) {
+    union { f32 number; u32 bits; } word = {x};
+    return word.bits;
+}
+HCQ_FN f32 hcq_f32_bits(u32 bits) {
+    union { u32 bits; f32 number; } word = {bits};
+    return word.number;
+}
+#define hcq_sqrt(x) sqrtf(x)
+#define hcq_fma(a, b, c) fmaf(a, b, c)
+#endif
+#define HCQI_K_IN(type) type##_in
+#define HCQI_K_OUT(type) type##_out
 #define HCQI_K_INOUT(type) type
 #define HCQI_K_VALUE(type) type
 #define HCQI_K_STRUCT(type) type
 #define HCQI_K_PARAM(kind, type, name) , HCQI_UNUSED const HCQI_K_##kind(type) name
 #define HCQI_K_SHARED_PARAM(type, name, dims) , HCQI_UNUSED type name dims
+#define HCQI_K_SHARED_PASS(type, name, dims) , name
 
 #if defined(HCQI_K_GLSL) || defined(HCQI_K_CUDA)
 #define HCQI_K_THREADS
@@ -435,15 +393,13 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQI_K_LOCAL_BELOW(t, n) HCQI_K_LOCAL(t, x) if (t < (n))
 #endif
 #ifdef HCQI_K_CHECK /* hcq_kernel.sh looks what a thread changes outside of its loop */
-#define HCQI_K_COPIES(...) (void)[=](__VA_ARGS__)
-#define HCQ_FOR_X(i, ni) (void)(ni), HCQI_K_COPIES(u32 i)
-#define HCQ_FOR_XY(i, ni, j, nj) (void)((ni) + (nj)), HCQI_K_COPIES(u32 i, u32 j)
-#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk)                                           \
-    (void)((ni) + (nj) + (nk)), HCQI_K_COPIES(u32 i, u32 j, u32 k)
-#define HCQ_PHASE_BELOW(t, n) (void)(n), HCQI_K_COPIES(u32 t)
-#define HCQ_PHASE_X(t) HCQI_K_COPIES(u32 t)
-#define HCQ_PHASE_XY(t, u) HCQI_K_COPIES(u32 t, u32 u)
-#define HCQ_PHASE_XYZ(t, u, v) HCQI_K_COPIES(u32 t, u32 u, u32 v)
+#define HCQ_FOR_X(i, ni) (void)[=](u32 i)
+#define HCQ_FOR_XY(i, ni, j, nj) (void)[=](u32 i, u32 j)
+#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) (void)[=](u32 i, u32 j, u32 k)
+#define HCQ_PHASE_BELOW(t, n) (void)[=](u32 t)
+#define HCQ_PHASE_X(t) (void)[=](u32 t)
+#define HCQ_PHASE_XY(t, u) (void)[=](u32 t, u32 u)
+#define HCQ_PHASE_XYZ(t, u, v) (void)[=](u32 t, u32 u, u32 v)
 #else
 #define HCQ_FOR_X(i, ni) HCQI_K_THREADS HCQI_K_EACH(i, x, ni)
 #define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQ_FOR_X(i, ni)

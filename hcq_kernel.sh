@@ -13,9 +13,11 @@
 # It needs glslangValidator or glslc for Vulkan, clang 11 or nvcc for CUDA (clang needs
 # nothing of CUDA's), and uses spirv-opt, spirv-val and ptxas where they are. The same
 # tools write the same bytes. hcq_kernel.h tells what a kernel may be.
+
+# Flags are split on purpose.
+# shellcheck disable=SC2086
 set -eu
-LC_ALL=C
-export LC_ALL
+export LC_ALL=C
 home=$(cd "$(dirname "$0")" && pwd)
 check='' spirv=1 ptx=1 flags='' out='' arch=''
 dir=$(mktemp -d)
@@ -39,7 +41,7 @@ version() { # TOOL: its name and version in a few words
     case $1 in
     glslangValidator) "$1" --version | sed -n 's/^Glslang Version: */glslang /p' ;;
     nvcc) nvcc --version | sed -n 's/^Cuda.*, V/nvcc /p' ;;
-    spirv-opt) spirv-opt --version 2>&1 | awk 'NR == 1 { print $1, $2 }' ;;
+    spirv-opt | glslc) "$1" --version 2>&1 | awk 'NR == 1 { print $1, $2 }' ;;
     *) "$1" --version | sed -n '1s/^.* version \([^ ]*\).*/clang \1/p' ;;
     esac
 }
@@ -84,7 +86,7 @@ decorate='
 
 array='
     { for (i = 1; i <= NF; i++) {
-        word = ++count == 3 ? "0" : $i
+        word = $i
         sub(/^0+/, "", word)
         word = "0x" (word == "" ? "0" : word) ","
         if (length(line) + length(word) > 99) { print line; line = "" }
@@ -94,9 +96,8 @@ array='
 
 spirv_of() { # FILE KERNEL: into $dir/code
     shader "$1" "$2" >"$dir/kernel.comp"
-    set -- "$1" "$2" "-I$(dirname "$1")" $flags "$dir/kernel.comp" -o "$dir/full"
     file=$1 kernel=$2
-    shift 2
+    set -- "-I$(dirname "$1")" $flags "$dir/kernel.comp" -o "$dir/full"
     case $glsl in
     glslc) glslc -fshader-stage=comp --target-env=vulkan1.2 "$@" >"$dir/said" 2>&1 ;;
     *) glslangValidator --quiet --target-env vulkan1.2 "$@" >"$dir/said" 2>&1 ;;
@@ -120,26 +121,22 @@ spirv_of() { # FILE KERNEL: into $dir/code
 # ---- PTX ---------------------------------------------------------------------
 
 ptx_of() { # FILE: into $dir/text
+    file=$1
+    set -- -DHCQI_K_CUDA "-I$(dirname "$1")" $flags "$1" -o "$dir/ptx"
     case $cuda in
-    nvcc)
-        # shellcheck disable=SC2086
-        nvcc -ptx -x cu ${arch:+"-arch=$arch"} --fmad=false -DHCQI_K_CUDA -I "$(dirname "$1")" $flags "$1" \
-            -o "$dir/ptx" || fail "$1 is not CUDA C++"
-        ;;
+    nvcc) nvcc -ptx -x cu ${arch:+"-arch=$arch"} --fmad=false "$@" ;;
     *)
-        # shellcheck disable=SC2086
         "$cuda" -x cuda --cuda-device-only -nocudainc -nocudalib -Wno-unknown-cuda-version \
-            "--cuda-gpu-arch=${arch:-sm_60}" -O3 -ffp-contract=off -DHCQI_K_CUDA -I "$(dirname "$1")" $flags \
-            -S "$1" -o "$dir/ptx" || fail "$1 is not CUDA C++"
+            "--cuda-gpu-arch=${arch:-sm_60}" -O3 -ffp-contract=off -S "$@"
         ;;
-    esac
+    esac || fail "$file is not CUDA C++"
     awk '{ sub(/\/\/.*/, ""); gsub(/[ \t]+/, " "); sub(/^ /, ""); sub(/ $/, "") }
         /^$/ || /^\.(loc|file) / { next }
         { gsub(/"/, "\\\""); print }' "$dir/ptx" >"$dir/text"
     ! have ptxas || {
         known=$(ptxas --help | grep -o "'sm_[0-9]*'" | tr -d "'" | sort -u -t_ -k2n)
-        echo "$known" | grep -qx "${arch:-none}" || arch=$(echo "$known" | head -n 1)
-        ptxas -arch="$arch" -o "$dir/cubin" "$dir/ptx" || fail "$1: ptxas refuses its PTX"
+        device=$(echo "$known" | grep -x "${arch:-none}" || echo "$known" | head -n 1)
+        ptxas -arch="$device" -o "$dir/cubin" "$dir/ptx" || fail "$file: ptxas refuses its PTX"
     }
 }
 
@@ -165,7 +162,9 @@ phases='
                 n = RLENGTH; word = substr(rest, 1, n)
                 if (word ~ /^HCQ_(FOR|PHASE)_/) {
                     if (inside || waiting) { refuse(word " inside of another") }
-                    if (word ~ /FOR/ ? fors++ + phases : fors + !++phases) { refuse("one HCQ_FOR, or phases alone") }
+                    if (word ~ /FOR/ ? fors++ + phases : fors + !++phases) {
+                        refuse("one HCQ_FOR, or phases alone")
+                    }
                     waiting = 1
                 }
                 if (inside && word == "return") { refuse("return out of a loop of threads") }
@@ -186,7 +185,6 @@ check_c() { # FILE
     awk -v file="$1" "$phases" "$1" >"$dir/check.cc" || fail "$1: see above"
     for language in c c++; do
         case $language in c) text=$1 more= ;; *) text=$dir/check.cc more=-DHCQI_K_CHECK ;; esac
-        # shellcheck disable=SC2086
         "$cc" -x $language -fsyntax-only $more "-I$(dirname "$1")" $flags "$text" ||
             fail "$1 is not $language"
     done
@@ -207,13 +205,15 @@ header() { # FILE
     name=$(basename "$1" .k | tr -c 'A-Za-z0-9_\n' _)
     kernels=$(sed -n 's/^HCQ_\(BLOCK_\)\{0,1\}KERNEL(\([A-Za-z0-9_]*\),.*/\2/p' "$1")
     [ -n "$kernels" ] || fail "$1 has no line that begins with HCQ_KERNEL"
-    echo "/* $(basename "$1").h - the kernels of $(basename "$1") for GPUs, to be included behind it."
-    echo "   Made by hcq_kernel.sh with $made,"
-    echo "   of a source with the sum $(sum "$1"). */"
-    echo "#pragma once"
-    echo "#ifdef __GNUC__"
-    echo "#pragma GCC diagnostic ignored \"-Woverlength-strings\""
-    echo "#endif"
+    cat <<END
+/* $(basename "$1").h - the kernels of $(basename "$1") for GPUs, to be included behind it.
+   Made by hcq_kernel.sh with $made,
+   of a source with the sum $(sum "$1"). */
+#pragma once
+#ifdef __GNUC__
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+#endif
+END
     for kernel in $kernels; do
         [ -n "$spirv" ] || break
         spirv_of "$1" "$kernel"
@@ -228,7 +228,7 @@ header() { # FILE
     fi
     echo
     for kernel in $kernels; do
-        echo "#define HCQI_K_GPU_$kernel ~, &${kernel}_gpu"
+        echo "#define HCQI_K_GPU_$kernel ~, ${kernel}_gpu"
         code="NULL, 0" text=NULL
         [ -z "$spirv" ] || code="${kernel}_spirv, sizeof ${kernel}_spirv"
         [ -z "$ptx" ] || text=${name}_ptx
@@ -253,9 +253,11 @@ done
 [ $# -gt 0 ] || fail "usage: hcq_kernel.sh [--check] [--spirv | --ptx] FILE.k ..."
 flags="$flags -I$home"
 glsl=$(first_of glslangValidator glslc) cuda=$(first_of clang nvcc) cc=$(first_of clang gcc)
-missing="${spirv:+${glsl:-glslangValidator or glslc}} ${ptx:+${cuda:-clang or nvcc}}"
-case $missing in *" or "*) echo "hcq_kernel.sh: missing:$missing" >&2; exit 77 ;; esac
-made=''
+missing=
+[ -z "$spirv" ] || [ -n "$glsl" ] || missing=" glslangValidator (or glslc)"
+[ -z "$ptx" ] || [ -n "$cuda" ] || missing="$missing clang (or nvcc)"
+[ -z "$missing" ] || { echo "hcq_kernel.sh: no$missing" >&2; exit 77; }
+made=
 for tool in ${spirv:+"$glsl" $(first_of spirv-opt)} ${ptx:+"$cuda"}; do
     made="$made${made:+, }$(version "$tool")"
 done

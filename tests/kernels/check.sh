@@ -35,7 +35,7 @@ echo >>"$dir/good.k"
 grep -q 'good.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
 mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
 ! PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || fail "no tools, no error"
-head -n 1 "$dir/said" | grep -q 'glslangValidator or glslc clang or nvcc' || fail "$(cat "$dir/said")"
+head -n 1 "$dir/said" | grep -q 'no glslangValidator (or glslc) clang (or nvcc)' || fail "$(cat "$dir/said")"
 
 while IFS='@' read -r words body; do
     kernel "$body" >"$dir/bad.k"

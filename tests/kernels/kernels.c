@@ -206,6 +206,19 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* More blocks than a Vulkan device takes at once: the kernel takes the base of a part. */
+TEST(test_many_blocks) {
+    enum { N = 70000 };
+    static uint32_t x[N];
+    for (uint32_t i = 0; i < N; i++) { x[i] = 1; } /* 0 would stay 0 */
+    hcq_buffer b = put(x, sizeof x);
+    hash_args args = {b.address, N};
+    RUN(hash, args, hcq_dim(N, 1, 1), hcq_dim(1, 1, 1));
+    CHECK_OK(hcq_copyout(x, b, sizeof x));
+    for (uint32_t i = 1; i < N; i++) { CHECK_U64(x[i], x[0]); }
+    CHECK(x[0] != 1);
+}
+
 TEST(test_sort_step) {
     enum { N = 512 };
     uint32_t x[N];
