@@ -106,8 +106,8 @@ HCQ_KERNEL_SPIRV(draw) = {
 };
 
 HCQ_KERNEL_PTX(frames) =
-    ".version 6.3\n"
-    ".target sm_75\n"
+    ".version 5.0\n"
+    ".target sm_60\n"
     ".address_size 64\n"
     ".visible .entry draw(\n"
     ".param .u64 draw_param_0,\n"
@@ -277,5 +277,5 @@ HCQ_KERNEL_PTX(frames) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_draw ~, &draw_gpu
+#define HCQI_K_GPU_draw ~, draw_gpu
 HCQ_KERNEL_GPU(draw, draw_spirv, sizeof draw_spirv, frames_ptx);

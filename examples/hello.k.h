@@ -35,8 +35,8 @@ HCQ_KERNEL_SPIRV(axpy) = {
 };
 
 HCQ_KERNEL_PTX(hello) =
-    ".version 6.3\n"
-    ".target sm_75\n"
+    ".version 5.0\n"
+    ".target sm_60\n"
     ".address_size 64\n"
     ".visible .entry axpy(\n"
     ".param .u64 axpy_param_0,\n"

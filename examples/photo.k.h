@@ -248,8 +248,8 @@ HCQ_KERNEL_SPIRV(ink) = {
 };
 
 HCQ_KERNEL_PTX(photo) =
-    ".version 6.3\n"
-    ".target sm_75\n"
+    ".version 5.0\n"
+    ".target sm_60\n"
     ".address_size 64\n"
     ".visible .entry blur_x(\n"
     ".param .u64 blur_x_param_0,\n"
@@ -862,9 +862,9 @@ HCQ_KERNEL_PTX(photo) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_blur_x ~, &blur_x_gpu
+#define HCQI_K_GPU_blur_x ~, blur_x_gpu
 HCQ_KERNEL_GPU(blur_x, blur_x_spirv, sizeof blur_x_spirv, photo_ptx);
-#define HCQI_K_GPU_blur_y ~, &blur_y_gpu
+#define HCQI_K_GPU_blur_y ~, blur_y_gpu
 HCQ_KERNEL_GPU(blur_y, blur_y_spirv, sizeof blur_y_spirv, photo_ptx);
-#define HCQI_K_GPU_ink ~, &ink_gpu
+#define HCQI_K_GPU_ink ~, ink_gpu
 HCQ_KERNEL_GPU(ink, ink_spirv, sizeof ink_spirv, photo_ptx);

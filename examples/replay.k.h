@@ -31,8 +31,8 @@ HCQ_KERNEL_SPIRV(step) = {
 };
 
 HCQ_KERNEL_PTX(replay) =
-    ".version 6.3\n"
-    ".target sm_75\n"
+    ".version 5.0\n"
+    ".target sm_60\n"
     ".address_size 64\n"
     ".visible .entry step(\n"
     ".param .u64 step_param_0,\n"
@@ -59,5 +59,5 @@ HCQ_KERNEL_PTX(replay) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_step ~, &step_gpu
+#define HCQI_K_GPU_step ~, step_gpu
 HCQ_KERNEL_GPU(step, step_spirv, sizeof step_spirv, replay_ptx);
