@@ -346,7 +346,9 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         need python3
         once "$bin/misuse_cases.h" misuse_cases || return 1
     fi
-    [ "$program" != kernels ] || once "$bin/kernels" written_once || return 1
+    [ "$program" != kernels ] || once "$bin/kernels" written_once tests/kernels/*.k || return 1
+    [ -z "$with_vulkan$with_cuda" ] || once "$bin/shared" written_once tests/support/shared.k \
+        tests/graph/mixing.k || return 1
     [ -z "$with_vulkan" ] || once "$bin/shaders.h" spirv_modules shaders \
         tests/support/shaders/*.comp || return 1
     # The library as its users build it; the suites, which are as long, without -O.
@@ -383,8 +385,9 @@ misuse_cases() { # made of the prototypes: a new function without its lines ends
         >"$bin/misuse_cases.h"
 }
 
-written_once() { # the tests' kernels for GPUs, where there is what makes them
-    sh hcq_kernel.sh -o "$bin" tests/kernels/*.k || [ $? = 77 ]
+written_once() { # FILE.k...: for GPUs, where there is what makes them
+    sh hcq_kernel.sh -o "$bin" "$@" && return
+    [ $? = 77 ] && { sh hcq_kernel.sh --spirv -o "$bin" "$@" || [ $? = 77 ]; }
 }
 
 sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?

@@ -659,8 +659,7 @@ TEST(flags_of_programs) {
     const add_args args = {dst.address, 1, 1};
     hcq_program *programs[4];
     for (uint32_t flags = 0; flags < 4; flags++) {
-        hcq_program_desc desc = HCQ_CPU_PROGRAM("add", k_add, HCQ_ARG_INOUT, HCQ_ARG_U32,
-                                                HCQ_ARG_U32);
+        hcq_program_desc desc = HCQ_PROGRAM(add);
         desc.flags = flags;
         CHECK_OK(hcq_program_create(T.dev, &desc, &programs[flags]));
         CHECK_INDEX(hcq_queue_exec(q, programs[flags], &args, sizeof args, hcq_dim(1, 1, 1),

@@ -165,7 +165,7 @@ TEST(unknown_names_say_who_there_is) {
 
 /* No memory: nothing is made, and the poison does not stay either. */
 TEST(not_made_out_of_memory) {
-    hcq_program_desc desc = ADD_KERNEL;
+    hcq_program_desc desc = HCQ_PROGRAM(add);
     hcq_queue *queue = (hcq_queue *)(void *)&desc;
     hcq_program *program = (hcq_program *)(void *)&desc;
     hcq_buffer buffer;

@@ -131,7 +131,7 @@ static void fork_opens(const fork_things *p) {
     hcq_device *own = NULL;
     hcq_queue *queue = NULL;
     hcq_program *program = NULL;
-    hcq_program_desc desc = ADD_KERNEL;
+    hcq_program_desc desc = HCQ_PROGRAM(add);
     hcq_buffer buffer;
     hcq_point done;
     uint32_t word = 0;

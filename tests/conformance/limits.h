@@ -386,7 +386,7 @@ TEST(ordinals_of_the_cpu) {
 /* As many arguments as a program may have, and one less: their places, and none lost. */
 TEST(as_many_arguments_as_fit) {
     for (uint32_t n = HCQ_MAX_ARGS - 1; n <= HCQ_MAX_ARGS; n++) {
-        hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, k_put);
+        hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, put_cpu);
         hcq_program *program = NULL;
         hcq_program_info info;
         uint64_t values[HCQ_MAX_ARGS], block[HCQ_MAX_ARGS];

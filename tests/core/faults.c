@@ -155,13 +155,15 @@ static hcq_result submit_once(scenario *c, uint64_t value) {
     return hcq_queue_submit_with(c->q, c->dev, &list, 1, &c->done);
 }
 
-static const hcq_program_desc add_desc = {
-    .label = "add", .cpu = k_add, .args = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}};
+static hcq_result create_add(hcq_device *device, hcq_program **program) {
+    const hcq_program_desc desc = HCQ_PROGRAM(add);
+    return hcq_program_create(device, &desc, program);
+}
 
 static hcq_result scenario_setup(scenario *c) {
     STEP(open_device(0, &c->dev));
     STEP(open_device(1, &c->dev2));
-    STEP(hcq_program_create(c->dev, &add_desc, &c->add));
+    STEP(create_add(c->dev, &c->add));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->a));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED | HCQ_HOST_VISIBLE, &c->b));
     STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->c));
@@ -313,7 +315,7 @@ static hcq_result print_profile(scenario *c) {
 }
 
 static hcq_result scenario_graph_setup(scenario *c) {
-    STEP(hcq_program_create(c->dev2, &add_desc, &c->add2));
+    STEP(create_add(c->dev2, &c->add2));
     STEP(hcq_signal_create(c->dev, 0, &c->last));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->in));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->out));

@@ -163,7 +163,7 @@ static void fixture_values(void) {
     F.flat_block = hcq_dim(1, 0, 1);
     F.desc = test_desc();
     F.hooks = F.desc.memory;
-    F.program_desc = ADD_KERNEL;
+    F.program_desc = HCQ_PROGRAM(add);
     F.no_kernel = F.program_desc;
     F.no_kernel.cpu = NULL;
     F.copy = (hcq_transfer_command){HCQ_TRANSFER_COPY, F.a, F.b, NULL, 16, 0, 0};

@@ -53,22 +53,25 @@ typedef struct span { uint32_t name, at, size; } span; /* bytes */
 
 typedef struct touch { span where; int writes; } touch;
 
-/* What the kernel and the host function are told, in words. */
-typedef struct mix_numbers {
-    uint32_t n, a_n, b_n, seed, reads, pause_us;
-} mix_numbers;
+/* Lets others overtake, if nothing holds them. */
+static void dawdle(uint32_t us) {
+    if (us) {
+        mock_sleep((long)us * 1000);
+    }
+}
 
-typedef struct mixing_args {           /* the argument block */
-    uint64_t dst, a, b;
-    mix_numbers with;
-} mixing_args;
+#define PAUSE(us) dawdle(us)
+#include "mixing.k"
+#if __has_include("mixing.k.h")
+#include "mixing.k.h"
+#endif
 
-enum { PART_SEED = HCQ_PART_ARG + offsetof(mixing_args, with.seed) };
+enum { PART_SEED = HCQ_PART_ARG + offsetof(mixing_args, seed) };
 
 typedef struct host_mix {              /* of a host command */
     uint32_t *dst;
     const uint32_t *a, *b;
-    mix_numbers with;
+    mixing_args with;
 } host_mix;
 
 typedef struct fill_payload {          /* of a custom command */
@@ -87,7 +90,7 @@ typedef struct call {
         struct { span dst, a, b; };    /* copy: a is the source */
         span spans[3];
     };
-    mix_numbers with;
+    mixing_args with;
     uint64_t value;
     uint32_t value_size;
     int fence;                         /* ordered with everything */
@@ -197,15 +200,11 @@ static hcq_result index_result(int32_t index, uint32_t want) {
 
 /* ---- what calls do: the same code for kernels, host functions, the model ---- */
 
-/* Every word depends on its place, on the old word, on two others and on the
-   call, so that any wrong order leaves other bytes. */
-static void mix_words(uint32_t *dst, const uint32_t *a, const uint32_t *b, uint32_t first,
-                      uint32_t end, const mix_numbers *with) {
-    for (uint32_t i = first; i < end; i++) {
-        uint32_t x = with->reads ? dst[i] * 31u + 7u : 1u;
-        x += a[(i * 5u + with->seed) % with->a_n];
-        x ^= b[(i + with->seed * 3u) % with->b_n] * 0x85ebca6bu;
-        dst[i] = x + i * 0x9e3779b1u + with->seed;
+static void mix_words(void *dst, const void *a, const void *b, uint64_t end, mixing_args with) {
+    const u32s to = {(uint32_t *)dst};
+    const u32s_in from = {(const uint32_t *)a}, also = {(const uint32_t *)b};
+    for (uint32_t i = 0; i < end && i < with.n; i++) {
+        mix_word(to, from, also, i, with.a_n, with.b_n, with.seed, with.reads);
     }
 }
 
@@ -215,30 +214,10 @@ static void fill_bytes(unsigned char *dst, uint64_t size, uint64_t value, uint32
     }
 }
 
-/* Lets others overtake, if nothing holds them. */
-static void dawdle(uint32_t us) {
-    if (us) {
-        mock_sleep((long)us * 1000);
-    }
-}
-
-static void k_mixing(const void *block_args, const hcq_block *b) {
-    const mixing_args *k = HCQ_ARGS(mixing_args, block_args);
-    uint32_t first = b->id.x * b->block.x;
-    uint32_t end = first + b->block.x;
-    if (b->id.x == 0) {
-        dawdle(k->with.pause_us);
-    }
-    mix_words(HCQ_PTR(uint32_t, k->dst), HCQ_PTR(const uint32_t, k->a),
-              HCQ_PTR(const uint32_t, k->b), first < k->with.n ? first : k->with.n,
-              end < k->with.n ? end : k->with.n, &k->with);
-}
-TEST_SHADER(k_mixing, mixing)
-
 static hcq_result run_host_mix(void *user) {
     const host_mix *h = (const host_mix *)user;
     dawdle(h->with.pause_us);
-    mix_words(h->dst, h->a, h->b, 0, h->with.n, &h->with);
+    mix_words(h->dst, h->a, h->b, h->with.n, h->with);
     return HCQ_OK;
 }
 
@@ -288,16 +267,13 @@ static unsigned char *model_bytes(const launch *l, const span *s) {
 }
 
 static void model_mix(const launch *l, const call *c) {
-    mix_numbers with = c->with;
+    mixing_args with = c->with;
     uint64_t blocks = c->part == HCQ_PART_GRID_X ? l->variables[c->variable] : c->grid;
     uint64_t end = c->kind == CALL_HOST ? with.n : blocks * THREADS_OF_BLOCK;
     if (c->part == PART_SEED) {
         with.seed = (uint32_t)l->variables[c->variable];
     }
-    mix_words((uint32_t *)(void *)model_bytes(l, &c->dst),
-              (const uint32_t *)(const void *)model_bytes(l, &c->a),
-              (const uint32_t *)(const void *)model_bytes(l, &c->b), 0,
-              end < with.n ? (uint32_t)end : with.n, &with);
+    mix_words(model_bytes(l, &c->dst), model_bytes(l, &c->a), model_bytes(l, &c->b), end, with);
 }
 
 static void model_call(const launch *l, const call *c) {
@@ -334,9 +310,10 @@ static hcq_buffer span_buffer(const graph *g, const span *s) {
 }
 
 static mixing_args call_args(const graph *g, const call *c) {
-    mixing_args args = {.dst = g->buffers[c->dst.name].address + c->dst.at,
-                        .a = g->buffers[c->a.name].address + c->a.at,
-                        .b = g->buffers[c->b.name].address + c->b.at, .with = c->with};
+    mixing_args args = c->with;
+    args.dst = g->buffers[c->dst.name].address + c->dst.at;
+    args.a = g->buffers[c->a.name].address + c->a.at;
+    args.b = g->buffers[c->b.name].address + c->b.at;
     return args;
 }
 

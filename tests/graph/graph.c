@@ -55,9 +55,10 @@ static hcq_device *open_setting(uint32_t index) {
 static hcq_program *make_mixing(hcq_device *device, uint32_t shape) {
     static const uint32_t first[SHAPES] = {HCQ_ARG_INOUT, HCQ_ARG_OUT, HCQ_ARG_INOUT};
     static const uint32_t second[SHAPES] = {HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_INOUT};
-    return make_kernel(device, HCQ_CPU_PROGRAM(
-        "mixing", k_mixing, first[shape], second[shape], HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32,
-        HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32));
+    hcq_program_desc desc = HCQ_PROGRAM(mixing);
+    desc.args[0] = first[shape];
+    desc.args[1] = second[shape];
+    return make_kernel(device, desc);
 }
 
 static void open_memory(uint32_t device) {

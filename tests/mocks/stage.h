@@ -32,7 +32,7 @@ static int stage_run(hcq_queue *queue, hcq_device *device) {
 
 static int stage_open(stage *g, const char *backend, hcq_device_desc *desc) {
     static const uint32_t words[1024] = {1, 2, 3};
-    hcq_program_desc add = ADD_KERNEL;
+    hcq_program_desc add = HCQ_PROGRAM(add);
     desc->timeout_ns = 3 * SECOND;
     desc->explain_ns = HCQ_NEVER;
     desc->compute_lanes = 2;

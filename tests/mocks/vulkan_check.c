@@ -95,7 +95,7 @@ typedef struct scene {
 } scene;
 
 static void bind_kernel(scene *s) {
-    hcq_program_desc add = ADD_KERNEL;
+    hcq_program_desc add = HCQ_PROGRAM(add);
     uint32_t words[MOCK_VK_MODULE_WORDS];
     VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, MOCK_VK_BASE + 12};
     VkPipelineLayoutCreateInfo layout = {.pushConstantRangeCount = 1,

@@ -218,6 +218,8 @@ class Bench:
             subprocess.run(['python3', 'tests/core/misuse.py', 'hcq.h', 'hcq_vulkan.h',
                             'hcq_cuda.h', 'tests/core/misuse.txt'],
                            cwd=self.tree, stdout=f, check=True)
+        subprocess.run(['sh', 'hcq_kernel.sh', 'tests/support/shared.k', 'tests/graph/mixing.k'],
+                       cwd=self.tree, check=True)
         for header, sources in (('vulkan/spirv_modules', 'vulkan/spirv/*'),
                                 ('support/shaders', 'support/shaders/*.comp')):
             with open(os.path.join(self.tree, 'tests', header + '.h'), 'w') as f:

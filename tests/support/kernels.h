@@ -3,16 +3,6 @@
 #pragma once
 
 static const struct { const char *name, *text; } test_ptx[] = {
-{"add",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_add( .param .u64 p0,\n"
-".param .u32 p1, .param .u32 p2 ) { .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<5>;\n"
-"ld.param.u64 %rd1, [p0]; ld.param.u32 %r2, [p1]; ld.param.u32 %r3, [p2];\n"
-"mov.u32 %r4, %ctaid.x; mov.u32 %r5, %ntid.x; mov.u32 %r6, %tid.x;\n"
-"mad.lo.s32 %r1, %r4, %r5, %r6; mov.u32 %r7, %tid.z; mov.u32 %r8, %tid.y;\n"
-"or.b32 %r9, %r8, %r7; setp.ne.s32 %p1, %r9, 0; setp.ge.u32 %p2, %r1, %r3;\n"
-"or.pred %p3, %p1, %p2; @%p3 bra $L2; cvta.to.global.u64 %rd2, %rd1;\n"
-"mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; ld.global.u32 %r10, [%rd4];\n"
-"add.s32 %r11, %r10, %r2; st.global.u32 [%rd4], %r11; $L2: ret; }\n"},
 {"all",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_all( .param .u64 p0,\n"
 ".param .u32 p1, .param .u64 p2, .param .u32 p3, .param .f32 p4, .param .align 1 .b8 p5[3],\n"
@@ -40,27 +30,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "add.rn.f64 %fd19, %fd18, %fd2; st.global.f64 [%rd5+64], %fd19; cvt.rn.f64.s16 %fd20, %rs15;\n"
 "st.global.f64 [%rd5+72], %fd20; cvta.to.global.u64 %rd6, %rd2; ld.global.f64 %fd21, [%rd6];\n"
 "st.global.f64 [%rd5+80], %fd21; $L2: ret; }\n"},
-{"grid",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_grid( .param .u64 p0,\n"
-".param .u64 p1, .param .align 4 .b8 p2[12], .param .align 4 .b8 p3[12] ) { .reg .pred %p<21>;\n"
-".reg .b32 %r<22>; .reg .b64 %rd<15>; ld.param.u64 %rd2, [p0]; ld.param.u64 %rd3, [p1];\n"
-"ld.param.u32 %r12, [p3+8]; ld.param.u32 %r11, [p3+4]; ld.param.u32 %r10, [p3];\n"
-"ld.param.u32 %r3, [p2+8]; ld.param.u32 %r2, [p2+4]; ld.param.u32 %r1, [p2];\n"
-"mov.u32 %r13, %nctaid.x; setp.ne.s32 %p1, %r13, %r1; mov.u32 %r14, %nctaid.y;\n"
-"setp.ne.s32 %p2, %r14, %r2; or.pred %p3, %p1, %p2; mov.u32 %r15, %nctaid.z;\n"
-"setp.ne.s32 %p4, %r15, %r3; mov.u64 %rd14, 1000000; or.pred %p5, %p4, %p3; @%p5 bra $L5;\n"
-"mov.u32 %r4, %ntid.x; setp.ne.s32 %p6, %r4, %r10; mov.u32 %r5, %ntid.y;\n"
-"setp.ne.s32 %p7, %r5, %r11; or.pred %p8, %p6, %p7; mov.u32 %r6, %ntid.z;\n"
-"setp.ne.s32 %p9, %r6, %r12; or.pred %p10, %p9, %p8; @%p10 bra $L5; mov.u32 %r7, %ctaid.x;\n"
-"setp.ge.u32 %p11, %r7, %r1; mov.u32 %r8, %ctaid.y; setp.ge.u32 %p12, %r8, %r2;\n"
-"or.pred %p13, %p11, %p12; mov.u32 %r9, %ctaid.z; setp.ge.u32 %p14, %r9, %r3;\n"
-"or.pred %p15, %p14, %p13; @%p15 bra $L5; mov.u32 %r16, %tid.x; setp.ge.u32 %p16, %r16, %r4;\n"
-"mov.u32 %r17, %tid.y; setp.ge.u32 %p17, %r17, %r5; or.pred %p18, %p16, %p17;\n"
-"mov.u32 %r18, %tid.z; setp.ge.u32 %p19, %r18, %r6; or.pred %p20, %p19, %p18; @%p20 bra $L5;\n"
-"mad.lo.s32 %r19, %r2, %r9, %r8; mad.lo.s32 %r20, %r19, %r1, %r7;\n"
-"cvta.to.global.u64 %rd9, %rd3; mul.wide.u32 %rd10, %r20, 4; add.s64 %rd11, %rd9, %rd10;\n"
-"atom.global.add.u32 %r21, [%rd11], 1; mov.u64 %rd14, 1; $L5: cvta.to.global.u64 %rd12, %rd2;\n"
-"atom.global.add.u64 %rd13, [%rd12], %rd14; ret; }\n"},
 {"hold",
 ".version 6.0 .target sm_60 .address_size 64 .visible .entry k_hold() { .reg .pred %p<4>;\n"
 ".reg .b32 %r<9>; .reg .b64 %rd<11>; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y;\n"
@@ -97,49 +66,8 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "mul.wide.u32 %rd13, %r1, 4; add.s64 %rd14, %rd10, %rd13; mov.u64 %rd11, 0x5eed5eed5eed5eed;\n"
 "add.s64 %rd15, %rd11, 12; membar.sys; atom.sys.add.u32 %r13, [%rd15], 1;\n"
 "add.s32 %r14, %r13, 1; membar.sys; st.volatile.u32 [%rd14+16], %r14; $L7: ret; }\n"},
-{"mix",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_mix( .param .u64 p0,\n"
-".param .u64 p1, .param .u32 p2, .param .u32 p3 ) { .reg .pred %p<4>; .reg .b32 %r<14>;\n"
-".reg .b64 %rd<8>; ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; ld.param.u32 %r3, [p2];\n"
-"ld.param.u32 %r2, [p3]; mov.u32 %r4, %ctaid.x; mov.u32 %r5, %ntid.x; mov.u32 %r6, %tid.x;\n"
-"mad.lo.s32 %r1, %r4, %r5, %r6; mov.u32 %r7, %tid.z; mov.u32 %r8, %tid.y;\n"
-"or.b32 %r9, %r8, %r7; setp.ne.s32 %p1, %r9, 0; setp.ge.u32 %p2, %r1, %r3;\n"
-"or.pred %p3, %p1, %p2; @%p3 bra $L2; cvta.to.global.u64 %rd3, %rd1;\n"
-"mul.wide.u32 %rd4, %r1, 4; add.s64 %rd5, %rd3, %rd4; ld.global.u32 %r10, [%rd5];\n"
-"cvta.to.global.u64 %rd6, %rd2; add.s64 %rd7, %rd6, %rd4; ld.global.u32 %r11, [%rd7];\n"
-"add.s32 %r12, %r11, %r2; mad.lo.s32 %r13, %r10, 31, %r12; st.global.u32 [%rd5], %r13; $L2:\n"
-"ret; }\n"},
-{"mixing",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_mixing( .param .u64 p0,\n"
-".param .u64 p1, .param .u64 p2, .param .u32 p3, .param .u32 p4, .param .u32 p5,\n"
-".param .u32 p6, .param .u32 p7, .param .u32 p8 ) { .reg .pred %p<7>; .reg .b32 %r<30>;\n"
-".reg .b64 %rd<18>; ld.param.u64 %rd4, [p0]; ld.param.u64 %rd5, [p1]; ld.param.u64 %rd6, [p2];\n"
-"ld.param.u32 %r4, [p3]; ld.param.u32 %r5, [p4]; ld.param.u32 %r6, [p5];\n"
-"ld.param.u32 %r7, [p6]; ld.param.u32 %r8, [p7]; ld.param.u32 %r9, [p8];\n"
-"mov.u32 %r10, %ntid.x; mov.u32 %r11, %ctaid.x; mov.u32 %r12, %tid.x;\n"
-"mad.lo.s32 %r1, %r11, %r10, %r12; setp.ne.s32 %p1, %r11, 0; @%p1 bra $L3;\n"
-"mov.u64 %rd7, %globaltimer; mul.wide.u32 %rd2, %r9, 1000; $L2: mov.u64 %rd8, %globaltimer;\n"
-"sub.s64 %rd9, %rd8, %rd7; setp.lt.u64 %p2, %rd9, %rd2; @%p2 bra $L2; $L3:\n"
-"mov.u32 %r13, %tid.y; mov.u32 %r14, %tid.z; or.b32 %r15, %r13, %r14;\n"
-"setp.ne.s32 %p3, %r15, 0; setp.ge.u32 %p4, %r1, %r4; or.pred %p5, %p3, %p4; @%p5 bra $L7;\n"
-"setp.eq.s32 %p6, %r8, 0; cvta.to.global.u64 %rd10, %rd4; mul.wide.u32 %rd11, %r1, 4;\n"
-"add.s64 %rd3, %rd10, %rd11; mov.u32 %r29, 1; @%p6 bra $L6; ld.global.u32 %r17, [%rd3];\n"
-"mad.lo.s32 %r29, %r17, 31, 7; $L6: mad.lo.s32 %r18, %r1, 5, %r7; rem.u32 %r19, %r18, %r5;\n"
-"cvta.to.global.u64 %rd12, %rd5; mul.wide.u32 %rd13, %r19, 4; add.s64 %rd14, %rd12, %rd13;\n"
-"ld.global.u32 %r20, [%rd14]; add.s32 %r21, %r20, %r29; mad.lo.s32 %r22, %r7, 3, %r1;\n"
-"rem.u32 %r23, %r22, %r6; cvta.to.global.u64 %rd15, %rd6; mul.wide.u32 %rd16, %r23, 4;\n"
-"add.s64 %rd17, %rd15, %rd16; ld.global.u32 %r24, [%rd17]; mul.lo.s32 %r25, %r24, -2048144789;\n"
-"xor.b32 %r26, %r25, %r21; mad.lo.s32 %r27, %r1, -1640531540, %r18; add.s32 %r28, %r27, %r26;\n"
-"st.global.u32 [%rd3], %r28; $L7: ret; }\n"},
 {"nothing",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_nothing() { ret; }\n"},
-{"put",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_put( .param .u64 p0,\n"
-".param .u32 p1, .param .u32 p2 ) { .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<5>;\n"
-"ld.param.u64 %rd1, [p0]; ld.param.u32 %r1, [p1]; ld.param.u32 %r2, [p2]; mov.u32 %r3, %tid.x;\n"
-"mov.u32 %r4, %tid.y; or.b32 %r5, %r3, %r4; mov.u32 %r6, %tid.z; or.b32 %r7, %r5, %r6;\n"
-"setp.ne.s32 %p1, %r7, 0; @%p1 bra $L2; cvta.to.global.u64 %rd2, %rd1;\n"
-"mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; st.global.u32 [%rd4], %r2; $L2: ret; }\n"},
 {"slow",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_slow() { .reg .pred %p<2>;\n"
 ".reg .b64 %rd<5>; mov.u64 %rd2, %globaltimer; $L1: mov.u64 %rd3, %globaltimer;\n"

@@ -32,6 +32,12 @@ extern const char *test_cuda_library;  /* the variant's */
 #else
 #include "../../hcq.h"
 #endif
+#include "shared.k"
+#if defined(__has_include)
+#if __has_include("shared.k.h")        /* else the host's alone */
+#include "shared.k.h"
+#endif
+#endif
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -791,47 +797,6 @@ static TEST_UNUSED const hcq_value *values_of(hcq_value *list, const uint64_t *n
 
 /* ---- kernels ---- */
 
-typedef struct add_args { uint64_t dst; uint32_t value, n; } add_args;
-
-/* dst[i] += value, one element per thread. */
-static TEST_UNUSED void k_add(const void *block_args, const hcq_block *b) {
-    const add_args *k = HCQ_ARGS(add_args, block_args);
-    uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
-    for (uint32_t t = 0; t < b->block.x; t++) {
-        uint32_t i = b->id.x * b->block.x + t;
-        if (i < k->n) {
-            dst[i] += k->value;
-        }
-    }
-}
-TEST_SHADER(k_add, add)
-
-typedef struct put_args { uint64_t dst; uint32_t index, value; } put_args;
-
-/* dst[index] = value */
-static TEST_UNUSED void k_put(const void *block_args, const hcq_block *b) {
-    const put_args *k = HCQ_ARGS(put_args, block_args);
-    (void)b;
-    HCQ_PTR(uint32_t, k->dst)[k->index] = k->value;
-}
-TEST_SHADER(k_put, put)
-
-typedef struct mix_args { uint64_t dst, src; uint32_t n, seed; } mix_args;
-
-/* dst[i] = dst[i] * 31 + src[i] + seed, order matters */
-static TEST_UNUSED void k_mix(const void *block_args, const hcq_block *b) {
-    const mix_args *k = HCQ_ARGS(mix_args, block_args);
-    uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
-    const uint32_t *src = HCQ_PTR(const uint32_t, k->src);
-    for (uint32_t t = 0; t < b->block.x; t++) {
-        uint32_t i = b->id.x * b->block.x + t;
-        if (i < k->n) {
-            dst[i] = dst[i] * 31u + src[i] + k->seed;
-        }
-    }
-}
-TEST_SHADER(k_mix, mix)
-
 static TEST_UNUSED const hcq_dims dims_one = {1, 1, 1};
 
 static TEST_UNUSED hcq_program *make_kernel(hcq_device *device, hcq_program_desc desc) {
@@ -840,20 +805,16 @@ static TEST_UNUSED hcq_program *make_kernel(hcq_device *device, hcq_program_desc
     return program;
 }
 
-#define ADD_KERNEL HCQ_CPU_PROGRAM("add", k_add, HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32)
-
 static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
-    return make_kernel(device, ADD_KERNEL);
+    return make_kernel(device, HCQ_PROGRAM(add));
 }
 
 static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
-    return make_kernel(device,
-                       HCQ_CPU_PROGRAM("put", k_put, HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32));
+    return make_kernel(device, HCQ_PROGRAM(put));
 }
 
 static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
-    return make_kernel(device, HCQ_CPU_PROGRAM("mix", k_mix, HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32,
-                                               HCQ_ARG_U32));
+    return make_kernel(device, HCQ_PROGRAM(mix));
 }
 
 /* A zeroed buffer of `count` 32-bit words. */

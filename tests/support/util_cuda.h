@@ -196,14 +196,18 @@ static hcq_result cuda_program(hcq_device *device, const hcq_program_desc *desc,
     hcq_program_desc own = *desc;
     char text[4096];                   /* longer ones are not made */
     if (!desc->cpu || desc->ptx.data) {
+        if (T.variant->cuda && desc->cpu && desc->ptx.entry) {
+            test_cu.mock.kernel(desc->ptx.entry, desc->cpu);
+        }
         return hcq_program_create(device, desc, program);
     }
     if (!cuda_text(device, desc, text, sizeof text)) {
-        SKIP("a kernel that is not in tests/kernels");
+        SKIP("a kernel that is in no PTX");
         return HCQ_ERROR_NO_KERNEL;
     }
     own.ptx.data = text;
     own.ptx.size = strlen(text);
+    own.ptx.entry = NULL;
     return hcq_program_create(device, &own, program);
 }
 

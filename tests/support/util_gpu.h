@@ -55,13 +55,14 @@ static struct {
     uint32_t count;
 } test_kernels;
 
-static void kernel_is_called(hcq_cpu_fn kernel, const char *name) {
+static TEST_UNUSED void kernel_is_called(hcq_cpu_fn kernel, const char *name) {
     test_kernels.list[test_kernels.count].kernel = kernel;
     test_kernels.list[test_kernels.count].name = name;
     test_kernels.count++;
 }
 
-/* After a kernel: the files in tests/shaders and tests/kernels that do the same. */
+/* After a kernel that is not written once: the files in shaders/ and kernels/ that do
+   the same. */
 #define TEST_SHADER(kernel, file) \
     __attribute__((constructor)) static void name_of_##kernel(void) { \
         kernel_is_called(kernel, #file); \

@@ -110,7 +110,8 @@ typedef struct test_shader {
 } test_shader;
 
 #define TEST_SHADER_ROW(name) {#name, spirv_##name, sizeof spirv_##name},
-static const test_shader test_shaders[] = {SPIRV_MODULES(TEST_SHADER_ROW)};
+#define spirv_add add_spirv            /* of shared.k */
+static const test_shader test_shaders[] = {SPIRV_MODULES(TEST_SHADER_ROW) TEST_SHADER_ROW(add)};
 
 static const test_shader *shader_named(const char *name) {
     for (size_t k = 0; name && k < sizeof test_shaders / sizeof test_shaders[0]; k++) {

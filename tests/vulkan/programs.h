@@ -275,16 +275,16 @@ TEST(arguments_have_to_fit) {
 TEST(blocks_have_to_fit) {
     static const uint32_t list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE};
     hcq_program *fixed = make_program(T.dev, "vk_fixed", list);
-    hcq_program *ids = make_program(T.dev, "vk_ids", ids_list);
+    hcq_program *ids = make_kernel(T.dev, HCQ_PROGRAM(ids));
     const struct { hcq_program *program; hcq_dims block; const char *text, *label; } cases[] = {
-        {fixed, {8, 4, 1}, "8x4x1", "vk_fixed"}, {ids, {64, 64, 64}, "64x64x64", "vk_ids"},
-        {ids, {64, 64, 64}, "threads in all", "vk_ids"},
-        {ids, {1, 1, 0x40000000u}, "1x1x1073741824", "vk_ids"},
-        {ids, {0x80000000u, 0x80000000u, 4}, "2147483648x2147483648x4", "vk_ids"},
+        {fixed, {8, 4, 1}, "8x4x1", "vk_fixed"}, {ids, {64, 64, 64}, "64x64x64", "ids"},
+        {ids, {64, 64, 64}, "threads in all", "ids"},
+        {ids, {1, 1, 0x40000000u}, "1x1x1073741824", "ids"},
+        {ids, {0x80000000u, 0x80000000u, 4}, "2147483648x2147483648x4", "ids"},
     };
     hcq_buffer dst = make_words(T.dev, 4096);
     const struct { uint64_t dst; uint32_t value; } args = {dst.address, 3};
-    const ids_args own = {dst.address, 3, {2, 1, 1}};
+    const ids_args own = {dst.address, 3, 2, 1, 1};
     hcq_dims right = hcq_dim(8, 4, 2), wrong = hcq_dim(8, 4, 1), two = hcq_dim(2, 1, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -343,7 +343,7 @@ TEST(entry_points_by_name) {
     desc.spirv.size = 0;
     REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
     desc.spirv.data = NULL;
-    desc.cpu = k_put;                  /* not for this device */
+    desc.cpu = put_cpu;                 /* not for this device */
     REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
     free(bytes);
 }
@@ -415,7 +415,7 @@ static int cache_is_refused(const void *data, size_t size) {
 TEST(caches_are_saved_and_given) {
     size_t size = 0, less = 10;
     uint64_t random = T.seed;
-    (void)make_program(T.dev, "vk_ids", ids_list);
+    (void)make_kernel(T.dev, HCQ_PROGRAM(ids));
     CHECK_OK(hcq_vulkan_cache(T.dev, NULL, &size));
     CHECK(size >= 32);
     unsigned char *data = (unsigned char *)malloc(size + 64);

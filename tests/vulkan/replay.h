@@ -157,16 +157,11 @@ TEST(segments_are_recorded_alone) {
 
 /* ---- grids beyond limits ---- */
 
-static const uint32_t ids_list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32,
-                                    HCQ_ARG_U32, HCQ_ARG_NONE};
-
-typedef struct ids_args { uint64_t seen; uint32_t mode; hcq_dims grid; } ids_args;
-
 static uint32_t ids_mix(uint32_t x, hcq_dims v) {
     return ((x * 31u + v.x) * 31u + v.y) * 31u + v.z;
 }
 
-/* What vk_ids.comp adds for one thread. */
+/* What ids of shared.k adds for one thread. */
 static uint32_t ids_of(hcq_dims grid, hcq_dims block, hcq_dims id, hcq_dims t, uint32_t mode) {
     hcq_dims at = {id.x * block.x + t.x, id.y * block.y + t.y, id.z * block.z + t.z};
     uint32_t x = ids_mix(ids_mix(mode, grid), id);
@@ -207,10 +202,10 @@ TEST(grids_beyond_limits) {
     };
     enum { MOST = 70001 * 2 * 4, REST = 64, CASES = sizeof cases / sizeof cases[0] };
     const hcq_dims nine = {9, 1, 1}, two = {2, 1, 1};
-    hcq_program *ids = make_program(T.dev, "vk_ids", ids_list);
+    hcq_program *ids = make_kernel(T.dev, HCQ_PROGRAM(ids));
     hcq_buffer seen = make_words(T.dev, MOST + REST), other = make_words(T.dev, 64);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    ids_args args = {seen.address, 3, nine}, beside = {other.address, 4, nine};
+    ids_args args = {seen.address, 3, 9, 1, 1}, beside = {other.address, 4, 9, 1, 1};
     CHECK_INDEX(hcq_queue_fill(q, seen, (MOST + REST) * 4, 0, 4), 0);
     CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, nine, two), 1);
     CHECK_INDEX(hcq_queue_fill(q, other, 64 * 4, 0, 4), 2);
@@ -233,7 +228,7 @@ TEST(grids_beyond_limits) {
     CHECK_INDEX(hcq_queue_fill(q, seen, (MOST + REST) * 4, 0, 4), 0);
     CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, nine, hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, 0, 70001));
-    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + offsetof(ids_args, grid), 0, 0));
+    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + offsetof(ids_args, width), 0, 0));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t k = 0; k < 8; k++) {
         static const uint64_t sizes[] = {10, 65535, 65536, 5, 70001, 0, 66000, 1};

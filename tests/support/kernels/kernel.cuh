@@ -1,4 +1,4 @@
-// What the kernels of the tests share: any block of exec is right, the parameters
+// What the kernels written by hand share: any block of exec is right, the parameters
 // are the struct that the CPU's kernel reads.
 #define KERNEL(name) extern "C" __global__ void k_##name
 #define ONE_BY_ONE _Pragma("unroll 1") // before a loop: keeps the text short

@@ -1,3 +1,4 @@
+// By hand: an argument of as many words as a backend takes, another number for each.
 #include "kernel.cuh"
 
 // As many as all drivers take.

@@ -1,3 +1,4 @@
+// By hand: words that the host sees while it runs, at an address put into the code.
 #include "kernel.cuh"
 #include "seen.cuh"
 

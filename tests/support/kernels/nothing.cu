@@ -1,3 +1,4 @@
+// By hand: no arguments.
 #include "kernel.cuh"
 
 KERNEL(nothing)() {}

@@ -1,3 +1,4 @@
+// By hand: time, or words that the host sees while it runs.
 #include "kernel.cuh"
 
 // 20 milliseconds.

@@ -1,3 +1,4 @@
+// By hand: values of one byte and structs of three are not in the common language.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

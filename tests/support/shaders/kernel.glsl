@@ -1,4 +1,4 @@
-// What the kernels of the tests share: any block of exec is right, arguments
+// What the kernels written by hand share: any block of exec is right, arguments
 // come by pointer as the same struct that the CPU's kernel reads.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require

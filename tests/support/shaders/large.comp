@@ -1,3 +1,4 @@
+// By hand: an argument of as many words as a backend takes, another number for each.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "kernel.glsl"

@@ -1,3 +1,4 @@
+// By hand: words that the host sees while it runs, at an address put into the code.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "kernel.glsl"

@@ -1,3 +1,4 @@
+// By hand: time, or words that the host sees while it runs.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "kernel.glsl"

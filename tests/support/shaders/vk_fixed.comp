@@ -1,6 +1,6 @@
+// Foreign: blocks of a fixed size that the module says.
 #version 460
 #extension GL_EXT_buffer_reference : require
-// Blocks of a fixed size.
 layout(local_size_x = 8, local_size_y = 4, local_size_z = 2) in;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer words { uint v[]; };

@@ -1,5 +1,5 @@
+// Foreign: what a binding shows, its length and the first word.
 #version 460
-// What a binding shows: its length, and the first word.
 layout(local_size_x = 1) in;
 
 layout(set = 0, binding = 0, std430) writeonly buffer b0 { uint dst[]; };

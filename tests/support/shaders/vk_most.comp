@@ -1,5 +1,5 @@
+// Foreign: as many storage buffers as a program can have.
 #version 460
-// As many storage buffers as a program can have.
 #define B(n) layout(set = 0, binding = n, std430) buffer b##n { uint v##n; };
 #define EIGHT(a, b, c, d, e, f, g, h) B(a) B(b) B(c) B(d) B(e) B(f) B(g) B(h)
 layout(local_size_x = 1) in;

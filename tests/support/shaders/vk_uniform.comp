@@ -1,5 +1,5 @@
+// Foreign: arguments by bindings and a uniform block; any block and any grid is right.
 #version 460
-// Arguments by bindings and a uniform block; any block and any grid is right.
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
 layout(set = 0, binding = 0, std430) buffer b0 { uint dst[]; };

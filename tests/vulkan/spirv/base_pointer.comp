@@ -1,4 +1,4 @@
-// By pointer, with the base of a part of a grid.
+// Foreign: by pointer, with the base of a part of a grid.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 1) in;

@@ -1,4 +1,4 @@
-// By bindings; a value in a uniform block, the base of a part of a grid in push constants.
+// Foreign: by bindings; a value in a uniform block, the base of a part of a grid in push constants.
 #version 450
 layout(local_size_x = 1) in;
 layout(std430, binding = 0) buffer a { uint v[]; } dst;

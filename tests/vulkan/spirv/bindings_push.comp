@@ -1,4 +1,4 @@
-// By bindings; values of several types in push constants.
+// Foreign: by bindings; values of several types in push constants.
 #version 450
 layout(local_size_x_id = 3, local_size_y = 2) in;
 layout(std430, set = 0, binding = 0) buffer a { uint v[]; } dst;

@@ -1,4 +1,4 @@
-// By bindings; nested types in a uniform block.
+// Foreign: by bindings; nested types in a uniform block.
 #version 450
 layout(local_size_x = 64) in;
 struct point { vec3 at; float w[3]; };

@@ -1,4 +1,4 @@
-// By pointer: addresses as a number and as two words, a vector, a matrix, a member in
+// Foreign: by pointer: addresses as a number and as two words, a vector, a matrix, a member in
 // the padding, and an array without an end.
 #version 450
 #extension GL_EXT_buffer_reference : require

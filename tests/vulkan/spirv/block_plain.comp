@@ -1,4 +1,4 @@
-// By pointer: two buffers, an unsigned and a float.
+// Foreign: by pointer: two buffers, an unsigned and a float.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 1) in;

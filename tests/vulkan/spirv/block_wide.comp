@@ -1,4 +1,4 @@
-// By pointer: five buffers and five values, the last in a struct.
+// Foreign: by pointer: five buffers and five values, the last in a struct.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 1) in;

@@ -1,4 +1,4 @@
-// Refused: a uniform block and push constants.
+// Foreign: refused: a uniform block and push constants.
 #version 450
 layout(local_size_x = 1) in;
 layout(std430, binding = 0) buffer a { uint v[]; } x;

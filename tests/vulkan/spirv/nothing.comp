@@ -1,4 +1,4 @@
-// No arguments.
+// Foreign: no arguments.
 #version 450
 layout(local_size_x = 32) in;
 void main() { }

@@ -1,4 +1,4 @@
-// A storage buffer and the workgroup's size as SPIR-V 1.0 says them.
+// Foreign: a storage buffer and the workgroup's size as SPIR-V 1.0 says them.
 // target vulkan1.0
 #version 450
 layout(local_size_x = 7) in;

@@ -1,4 +1,4 @@
-// By pointer, every dimension of the workgroup specialized.
+// Foreign: by pointer, every dimension of the workgroup specialized.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;

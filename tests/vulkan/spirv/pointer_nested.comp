@@ -1,4 +1,4 @@
-// By pointer: an array in a struct in the block.
+// Foreign: by pointer: an array in a struct in the block.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 8, local_size_y = 4) in;

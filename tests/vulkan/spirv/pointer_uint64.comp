@@ -1,4 +1,4 @@
-// By pointer, which is an integer of 64 bits here.
+// Foreign: by pointer, which is an integer of 64 bits here.
 #version 450
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

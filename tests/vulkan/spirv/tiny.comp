@@ -1,4 +1,4 @@
-// Adds to a counter: for tests/bench/bench_vulkan.c.
+// Foreign: adds to a counter, for both sides of tests/bench/bench_vulkan.c.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(local_size_x = 1) in;

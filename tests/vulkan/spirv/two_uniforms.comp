@@ -1,4 +1,4 @@
-// Refused: two uniform blocks.
+// Foreign: refused: two uniform blocks.
 #version 450
 layout(local_size_x = 1) in;
 layout(std430, binding = 0) buffer a { uint v[]; } x;

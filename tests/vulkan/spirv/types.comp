@@ -1,4 +1,4 @@
-// Types that need features, of every width and place.
+// Foreign: types that need features, of every width and place.
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #extension GL_EXT_shader_16bit_storage : require
