@@ -156,10 +156,10 @@
    order of the list, the same bytes on every backend: a plain struct with
    uint64_t for buffers. A grid is a number of blocks, a block a number of
    threads; a grid with a 0 in it, recorded, brought along or read, runs
-   nothing. On the CPU a kernel is called once per block; for Vulkan it is
-   SPIR-V, for CUDA PTX or a binary: hcq_vulkan.h and hcq_cuda.h explain their
-   arguments, and grids larger than HCQ_QUERY_MAX_GRID_X ... Programs of equal
-   code share what a driver makes of it.
+   nothing. On the CPU a kernel is called once per block; Vulkan takes SPIR-V,
+   CUDA PTX or a binary, and hcq_kernel.h makes all of one source. hcq_vulkan.h
+   and hcq_cuda.h explain their arguments, and grids larger than HCQ_QUERY_MAX_GRID_X
+   ... Programs of equal code share what a driver makes of it.
 
    Updates and values. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a part of a command, a buffer or a number,

@@ -74,9 +74,9 @@
 
    A quotient and hcq_sqrt are exact on the CPU and CUDA, within 2.5 and 3 on Vulkan;
    with them hcq_rsqrt and hcq_tanh (2, on Vulkan 5). hcq_fma is fused, on Vulkan
-   perhaps. hcq_atomic_add, _min, _max, _exchange(place, value), _compare_exchange(
-   place, old, value) give what was there, in no order, for i32, u32 and, where the
-   device can, u64; on the CPU with gcc and clang.
+   perhaps; it and hcq_sqrt want -lm. hcq_atomic_add, _min, _max, _exchange(place, value),
+   _compare_exchange(place, old, value) give what was there, in no order, for i32, u32
+   and, where the device can, u64; on the CPU with gcc and clang.
 
    It differs: division by 0; % of negative numbers; shifts by 32 or more; overflow of
    i32 (the CPU's compiler counts on none); a float that does not fit an integer; NaN
