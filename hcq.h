@@ -3710,13 +3710,6 @@ static HCQI_COLD void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_
     hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
 }
 
-/* Nobody will raise a destroyed signal once the last promise is gone. */
-static void hcqi_signal_orphan(hcqi_signal *s) {
-    if (s->destroyed && s->promised == 0 && s->failure == HCQ_OK) {
-        hcqi_signal_fail_from(s, s->value + 1, HCQ_ERROR_CANCELLED, NULL);
-    }
-}
-
 static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
     if (s->failure != HCQ_OK && (value >= s->failed_from || value <= s->value)) { return; }
     if (value <= s->value) {
@@ -3811,7 +3804,6 @@ static void hcqi_producer_free(hcq_device *dev, hcqi_producer *p) {
     hcqi_pool_put(&dev->producers, p);
     s->promised--;
     s->uses--;
-    hcqi_signal_orphan(s);
     hcqi_signal_unref(s);
 }
 
@@ -4301,7 +4293,7 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
         *why = s->failure;
         return HCQI_FAILED;
     }
-    if (s->destroyed && value > s->promised_top) {
+    if (s->destroyed && (s->promised == 0 || value > s->promised_top)) {
         *why = HCQ_ERROR_CANCELLED;
         return HCQI_FAILED;
     }
@@ -9025,8 +9017,7 @@ static void hcqi_signal_close(hcqi_signal *s) {
     hcq_device *dev = s->dev;
     hcqi_slots_remove(&dev->signals, s->id);
     s->destroyed = 1;
-    if (s->promised != 0) { hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX); } /* see hcqi_state_of */
-    hcqi_signal_orphan(s);
+    hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX); /* nobody raises it above what is promised */
     hcqi_signal_unref(s);
 }
 

@@ -312,7 +312,10 @@ TEST(signal_references) {
     static notice n;
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 3);
-    hcq_point wait = hcq_at(s, 9), done;
+    hcq_point wait = hcq_at(s, 9), above = hcq_at(s, 20), done;
+    CHECK_OK(submit_lists(dev2(), NULL, &above, 0, &done));
+    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
+    CHECK_OK(hcq_signal_reset(s, 3));  /* a raise before that is no promise any more */
     CHECK_OK(hcq_signal_retain(s));
     CHECK_OK(submit_lists(dev2(), &wait, NULL, 0, &done));
     NOTIFY_AT(&n, wait);
