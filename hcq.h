@@ -1758,11 +1758,11 @@ struct hcqi_producer {
     hcqi_signal *signal;
     uint64_t value;
     uint64_t epoch;
-    hcqi_producer *twin;               /* next in its bucket of hcqi_core.promises */
+    hcqi_producer *bucket;             /* next in its one of hcqi_core.promises */
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
     uint32_t segment;                  /* of the job, with which it is handed over */
-    uint8_t applied;                   /* the signal has it, ahead of its lane's turn */
+    uint8_t early;                     /* the signal has it, ahead of its lane's turn */
     uint8_t promised;                  /* is in hcqi_core.promises */
 };
 
@@ -1800,7 +1800,7 @@ typedef enum hcqi_line_kind {
     HCQI_LINE_NONE,
     HCQI_LINE_READY,                   /* hcqi_core.ready */
     HCQI_LINE_STALLED,                 /* hcqi_lane.stall */
-    HCQI_LINE_SHORT,                   /* hcq_queue.starved */
+    HCQI_LINE_STARVED,                 /* hcq_queue.starved */
     HCQI_LINE_UNBUILT                  /* hcqi_core.unbuilt */
 } hcqi_line_kind;
 
@@ -2204,7 +2204,7 @@ struct hcqi_allocation {
 
 #define HCQI_IMPORTED 0x80000000u      /* no flag of hcq_alloc */
 #define HCQI_SHELVES 64
-#define HCQI_SETTLE 128                /* steps before others get the lock */
+#define HCQI_BREATH 128                /* steps before others get the lock */
 #define HCQI_PASSED 16                 /* freed blocks that an alloc looks at */
 #define HCQI_ZERO_BYTES 16384          /* more are cleared without the lock */
 
@@ -3675,7 +3675,7 @@ static void hcqi_queue_feed(hcq_queue *q) {
 /* Those before it in another line look again, too. */
 static void hcqi_ready_push(hcq_job *job) {
     if (job->line == HCQI_LINE_STALLED) { hcqi_lane_unstall(job->lane); }
-    while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
+    while (job->line == HCQI_LINE_STARVED) { hcqi_queue_feed(job->version->queue); }
     if (job->line == HCQI_LINE_NONE) { hcqi_job_ready(job); }
 }
 
@@ -3752,9 +3752,9 @@ static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
     uint64_t end = above == NULL ? UINT64_MAX : above->value;
     for (uint32_t i = 0; p != NULL && p->value < end && (above == NULL || i < 8); i++) {
         int other = above == NULL || p->job->lane != above->job->lane;
-        int done = !p->applied && other && hcqi_lane_completed(p->job->lane) >= p->epoch;
+        int done = !p->early && other && hcqi_lane_completed(p->job->lane) >= p->epoch;
         if (done && hcqi_producer_result(p) == HCQ_OK) {
-            p->applied = 1;
+            p->early = 1;
             if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
         }
         p = p->next;
@@ -3782,14 +3782,14 @@ static hcqi_producer **hcqi_promise_bucket(const hcqi_signal *s, uint64_t value)
 /* Who is going to raise `s` to exactly `value`, or NULL. */
 static const hcqi_producer *hcqi_promise_find(const hcqi_signal *s, uint64_t value) {
     const hcqi_producer *p = s->promised == 0 ? NULL : *hcqi_promise_bucket(s, value);
-    while (p != NULL && (p->signal != s || p->value != value)) { p = p->twin; }
+    while (p != NULL && (p->signal != s || p->value != value)) { p = p->bucket; }
     return p;
 }
 
 static void hcqi_promise_note(hcqi_producer *p) {
     hcqi_producer **bucket = hcqi_promise_bucket(p->signal, p->value);
     p->promised = 1;
-    p->twin = *bucket;
+    p->bucket = *bucket;
     *bucket = p;
 }
 
@@ -3798,8 +3798,8 @@ static void hcqi_producer_free(hcq_device *dev, hcqi_producer *p) {
     hcqi_signal *s = p->signal;
     if (p->promised) {
         hcqi_producer **link = hcqi_promise_bucket(s, p->value);
-        while (*link != p) { link = &(*link)->twin; }
-        *link = p->twin;
+        while (*link != p) { link = &(*link)->bucket; }
+        *link = p->bucket;
     }
     hcqi_pool_put(&dev->producers, p);
     s->promised--;
@@ -3930,7 +3930,7 @@ static HCQI_COLD const char *hcqi_address_bad(const hcq_device *dev, uint64_t ad
     int freed = 0;
     for (int cached = 0; cached < 2; cached++) {
         const hcqi_allocation *a = dev->freed_tail[cached];
-        for (int i = 0; a != NULL && i < HCQI_SETTLE; i++, a = a->prev) {
+        for (int i = 0; a != NULL && i < HCQI_BREATH; i++, a = a->prev) {
             freed |= address - a->memory.address < a->memory.size;
         }
     }
@@ -4542,7 +4542,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
         if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result, NULL); }
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_lane_stamp(lane, p->epoch, p->slot);
-    } else if (!p->applied) {
+    } else if (!p->early) {
         p->signal->source = hcqi_lane_site(lane, p->epoch);
         if (p->signal->pending_head != NULL) { hcqi_signal_collect(p->signal, p); }
         hcqi_signal_raise(p->signal, p->value);
@@ -4844,7 +4844,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 }
 
 /* 1 = there is more of it. */
-static HCQI_HOT int hcqi_job_advance_past(hcq_job *job) {
+static HCQI_HOT int hcqi_job_next(hcq_job *job) {
     if (++job->segment < hcqi_job_segments(job)) { return 1; }
     hcqi_job_finish(job);
     return 0;
@@ -4859,7 +4859,7 @@ static HCQI_COLD void hcqi_job_conclude(hcq_job *job) {
         hcqi_signal_raise(p->signal, p->value);
         hcqi_producer_free(job->lane->dev, p);
     }
-    (void)hcqi_job_advance_past(job);
+    (void)hcqi_job_next(job);
 }
 
 static int hcqi_job_take(hcq_job *job);
@@ -4903,7 +4903,7 @@ static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
         return 0;
     }
     if (job->launch == NULL && hcqi_profile_on(dev)) { dev->profile->waits(r); }
-    return hcqi_job_advance_past(job);
+    return hcqi_job_next(job);
 }
 
 /* Hands over the next segment if that may go; 1 = did, and there is more to look at. */
@@ -5227,7 +5227,7 @@ static void hcqi_leave_briefly(void) {
 
 /* Step `i` of a loop that may be long: others get the lock now and then. */
 static void hcqi_breathe(uint32_t i) {
-    if (i % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+    if (i % HCQI_BREATH == HCQI_BREATH - 1) { hcqi_leave_briefly(); }
 }
 
 /* Ends every locked section: doorbells, wakes, lines and notifications come after the lock. */
@@ -6827,13 +6827,13 @@ static void hcqi_version_delete(hcqi_version *v, int apart) {
 
 /* Lets go of what the last commands name, some of them; 1 = there is nothing more. */
 static int hcqi_queue_forget_some(hcq_queue *q) {
-    for (uint32_t i = 0; i < HCQI_SETTLE && q->count != 0; i++) {
+    for (uint32_t i = 0; i < HCQI_BREATH && q->count != 0; i++) {
         hcqi_packet_unref(&q->packets[--q->count]);
     }
-    for (uint32_t i = 0; i < HCQI_SETTLE && q->name_count != 0; i++) {
+    for (uint32_t i = 0; i < HCQI_BREATH && q->name_count != 0; i++) {
         hcqi_name_set(q, --q->name_count, NULL);
     }
-    for (uint32_t i = 0; i < HCQI_SETTLE && q->stated_count != 0; i++) {
+    for (uint32_t i = 0; i < HCQI_BREATH && q->stated_count != 0; i++) {
         hcqi_allocation *a = q->stated[--q->stated_count].a;
         if (a != NULL) { hcqi_allocation_unname(a); }
     }
@@ -7391,7 +7391,7 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
     v->recording.count = v->count;
     v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
     v->recording.label = label;        /* the queue may get another one meanwhile */
-    int apart = v->dev->backend->encode != NULL || v->count > HCQI_SETTLE;
+    int apart = v->dev->backend->encode != NULL || v->count > HCQI_BREATH;
     uint64_t devices = hcqi_devices_encode(v->foreign | (uint64_t)1 << v->dev->slot, 1);
     if (apart) { hcqi_native_begin(v->dev); }
     hcq_result r = hcqi_version_encode(v);
@@ -7621,7 +7621,7 @@ static HCQI_COLD int hcqi_job_take(hcq_job *job) {
         if (r >= 0) { return 0; }
     }
     if (r == HCQ_NOT_READY || (r == HCQ_ERROR_OUT_OF_MEMORY && c.moves)) {
-        hcqi_line_add(&shape->queue->starved, HCQI_LINE_SHORT, job); /* for others to finish */
+        hcqi_line_add(&shape->queue->starved, HCQI_LINE_STARVED, job); /* for others to finish */
         hcqi_watch(1);
         return 0;
     }
@@ -7711,7 +7711,7 @@ static HCQI_COLD void hcqi_service_call(hcq_job *job) {
         hcq_result result = carries || reads ? r : HCQ_ERROR_HOST;
         hcqi_error_note(dev, result, job->version, p, NULL, r);
         hcqi_job_fail(job, result, NULL);
-    } else if (hcqi_job_advance_past(job)) {
+    } else if (hcqi_job_next(job)) {
         hcqi_ready_push(job);
     }
 }
@@ -8004,7 +8004,7 @@ static void hcqi_print_job(hcqi_text *t, const char *before, hcq_job *job) {
         hcqi_print(t, " until its host command is called");
     }
     if (job->line == HCQI_LINE_STALLED) { hcqi_print(t, " by a counter swap"); }
-    if (job->line == HCQI_LINE_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
+    if (job->line == HCQI_LINE_STARVED) { hcqi_print(t, " until a version of its queue is free"); }
     hcqi_print(t, "\n");
 }
 
@@ -8684,9 +8684,9 @@ static HCQI_COLD hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submiss
 
 /* In the middle of a call on `dev`; others get the lock now and then. */
 static void hcqi_drain_fairly(hcq_device *dev) {
-    if (hcqi_drain_some(HCQI_SETTLE)) { return; }
+    if (hcqi_drain_some(HCQI_BREATH)) { return; }
     dev->pins++;
-    do { hcqi_leave_briefly(); } while (!hcqi_drain_some(HCQI_SETTLE));
+    do { hcqi_leave_briefly(); } while (!hcqi_drain_some(HCQI_BREATH));
     hcqi_unpin(dev);
 }
 
@@ -9526,7 +9526,7 @@ static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
         hcqi_allocation *list = NULL;
         for (int cached = 0; cached < 2; cached++) {
             hcqi_allocation *a = dev->freed_head[cached], *next;
-            for (int i = 0; i < HCQI_SETTLE && a != NULL; i++, a = next) {
+            for (int i = 0; i < HCQI_BREATH && a != NULL; i++, a = next) {
                 next = a->next;
                 if (a->number > dev->done_prefix) { break; }
                 if (cached && dev->freed_bytes <= keep) { break; }

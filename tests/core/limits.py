@@ -43,7 +43,7 @@ answers_stay: HCQI_FAILURES=64
 heap_sorts_bursts: HCQI_SORT_*
 pools_give_back_what_a_burst_took: HCQI_CHUNK*
 any_number_of_commands: HCQI_CUDA_GRAPH_MIN=2
-any_number_in_flight freed_blocks_cost_the_same: HCQI_SETTLE=128
+any_number_in_flight freed_blocks_cost_the_same: HCQI_BREATH=128
 deadlines short_waits_are_silent: HCQI_SYS_FOREVER
 spinner_who_lost_his_turn_sends_all_to_sleep: HCQI_CPU_TRIALS=64
 any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_POSTS=64
