@@ -1513,9 +1513,9 @@ HCQ_API void hcq_sys_library_close(void *library);
    backend can wait for. It may still lack a version or room in a counter (hcqi_line_kind).
 
    Then the segment is a batch, with the next epoch of the lane: the backend takes it (submit),
-   to run it at once, or when it is flushed or given, once the lock is free (>>service). What the
-   batch raises is pending for that epoch. With its last segment the job is HANDED over; a host
-   command for the service thread makes it DUE, then that thread CALLS it (>>serving).
+   to run it at once, or when it is flushed or given (>>posting) once the lock is free (>>service).
+   What the batch raises is pending for that epoch. With its last segment the job is HANDED over;
+   a host command for the service thread makes it DUE, then that thread CALLS it (>>serving).
 
    Reaping a lane (hcqi_reap) asks how far it is. What is pending up to there lands: signals rise
    (>>raising) and wake who waits. Jobs up to there are over. A wait that failed, but for order
@@ -2118,6 +2118,36 @@ struct hcqi_launch {
     uint32_t signal_count, slice_count;
     struct hcqi_touch *inputs;         /* where they are */
     uint32_t input_capacity;
+};
+
+/* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
+typedef struct hcqi_event {
+    uint64_t begin, end;
+    uint64_t submission;
+    uint64_t launch;                   /* 0 = of no graph */
+    uint64_t bytes, epoch;
+    uint64_t half;                     /* hcqi_half_number */
+    uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
+    uint32_t kind;
+    uint32_t name, queue;              /* hcqi_profile.names */
+} hcqi_event;
+
+typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
+
+struct hcqi_profile {
+    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
+    void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
+    size_t size;                       /* with what the pointers point to */
+    int on;
+    hcqi_event *events;                /* rings */
+    hcqi_flow *flows;
+    uint32_t capacity;                 /* of each */
+    uint64_t added, flowed;            /* ever */
+    uint64_t first;                    /* submission that counts */
+    char (*names)[32];                 /* a table by hash, then "" and "(others)" */
+    uint32_t slots, names_left;        /* of the table; that find room */
+    hcq_clock clock;                   /* the last reading */
+    uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
 };
 
 #define HCQI_MAGIC_QUEUE 0x48435131u
@@ -3297,6 +3327,10 @@ static uint64_t hcqi_hash(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
+static int hcqi_profile_on(const hcq_device *dev) {
+    return dev->profile != NULL && dev->profile->on;
+}
+
 /* ========================================================================== */
 /* ---- the waiters' heap ------------------------------------------ >>heap - */
 /* A pairing heap by value: insert O(1), pop O(log n) amortised, no memory of
@@ -3400,48 +3434,7 @@ static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
 }
 
 /* ========================================================================== */
-/* ---- signals: watched, raised, promised, failed ------------- >>raising - */
-
-/* The thread looks for work once the caller has let go of the lock. */
-static void hcqi_service_kick(hcq_device *dev) {
-    if (dev->service_stop) { return; } /* it is closing */
-    dev->service_started = 1;
-    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
-}
-
-static void hcqi_lane_watch(hcqi_lane *lane) {
-    int on = hcqi_core.watchers != 0;
-    if (lane->dev->backend->watch != NULL) {
-        lane->dev->backend->watch(lane->dev->self, &lane->base, on);
-    } else if (on) {
-        hcqi_service_kick(lane->dev);
-    }
-}
-
-/* The lane after this one, of all devices; NULL: the first, and behind the last. */
-static HCQI_COLD hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
-    uint32_t slot = lane == NULL ? 0 : lane->dev->slot;
-    uint32_t k = lane == NULL ? 0 : (uint32_t)(lane - lane->dev->lanes) + 1;
-    for (; slot < hcqi_core.device_top; slot++, k = 0) {
-        hcq_device *dev = hcqi_core.devices[slot];
-        if (dev != NULL && k < dev->lane_count) { return &dev->lanes[k]; }
-    }
-    return NULL;
-}
-
-#define HCQI_LANES(lane)                                                           \
-    for (hcqi_lane *lane = hcqi_lane_next(NULL); lane != NULL; lane = hcqi_lane_next(lane))
-
-/* While anybody needs them every lane reports completions: rare, and one switch is easy. */
-static void hcqi_watch(int delta) {
-    hcqi_core.watchers += (uint32_t)delta;
-    if (delta > 0) { hcqi_core.recheck = 1; }
-    if (hcqi_core.watchers > 1 || (hcqi_core.watchers == 1 && delta < 0)) { return; }
-    HCQI_LANES(lane) { hcqi_lane_watch(lane); }
-}
-
-/* ---- handles and signals ---- */
-
+/* ---- handles ------------------------------------------------- >>handles - */
 #define HCQI_SLOT_BITS 20
 #define HCQI_SERIAL_MASK (((uint64_t)1 << 36) - 1)
 
@@ -3506,6 +3499,47 @@ static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
 static void hcqi_slots_destroy(hcq_device *dev, hcqi_slots *slots) {
     hcqi_delete(&dev->hooks, slots->slots, slots->capacity * sizeof *slots->slots);
     memset(slots, 0, sizeof *slots);
+}
+
+/* ========================================================================== */
+/* ---- signals: watched, raised, promised, failed ------------- >>raising - */
+
+/* The thread looks for work once the caller has let go of the lock. */
+static void hcqi_service_kick(hcq_device *dev) {
+    if (dev->service_stop) { return; } /* it is closing */
+    dev->service_started = 1;
+    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
+}
+
+static void hcqi_lane_watch(hcqi_lane *lane) {
+    int on = hcqi_core.watchers != 0;
+    if (lane->dev->backend->watch != NULL) {
+        lane->dev->backend->watch(lane->dev->self, &lane->base, on);
+    } else if (on) {
+        hcqi_service_kick(lane->dev);
+    }
+}
+
+/* The lane after this one, of all devices; NULL: the first, and behind the last. */
+static HCQI_COLD hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
+    uint32_t slot = lane == NULL ? 0 : lane->dev->slot;
+    uint32_t k = lane == NULL ? 0 : (uint32_t)(lane - lane->dev->lanes) + 1;
+    for (; slot < hcqi_core.device_top; slot++, k = 0) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        if (dev != NULL && k < dev->lane_count) { return &dev->lanes[k]; }
+    }
+    return NULL;
+}
+
+#define HCQI_LANES(lane)                                                           \
+    for (hcqi_lane *lane = hcqi_lane_next(NULL); lane != NULL; lane = hcqi_lane_next(lane))
+
+/* While anybody needs them every lane reports completions: rare, and one switch is easy. */
+static void hcqi_watch(int delta) {
+    hcqi_core.watchers += (uint32_t)delta;
+    if (delta > 0) { hcqi_core.recheck = 1; }
+    if (hcqi_core.watchers > 1 || (hcqi_core.watchers == 1 && delta < 0)) { return; }
+    HCQI_LANES(lane) { hcqi_lane_watch(lane); }
 }
 
 static hcqi_signal *hcqi_signal_find(hcq_signal handle) {
@@ -3719,6 +3753,24 @@ static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
     }
     s->value = value;
     hcqi_signal_wake(s, value, value);
+}
+
+static hcqi_site hcqi_lane_site(const hcqi_lane *lane, uint64_t epoch) {
+    uint64_t index = (uint64_t)(lane - lane->dev->lanes);
+    hcqi_site site = { lane->dev->serial * HCQI_MAX_LANES + index, epoch };
+    return site;
+}
+
+/* What a TIMESTAMP of the lane stored, in nanoseconds; or when the host noticed its end. */
+static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, uint64_t epoch, const uint64_t *slot) {
+    const hcq_backend *backend = lane->dev->backend;
+    if (lane->dev->caps.host_times) {
+        int before = epoch <= hcqi_atomic_load64(&lane->noticed); /* in a wait */
+        return before ? hcqi_atomic_load64(&lane->noticed_ns) : hcq_sys_now_ns();
+    }
+    uint64_t stored = hcqi_atomic_load64(slot);
+    if (backend->stamp_ns == NULL) { return stored; }
+    return backend->stamp_ns(lane->dev->self, &lane->base, stored);
 }
 
 static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
@@ -4089,6 +4141,72 @@ static void hcqi_allocation_free_late(hcqi_allocation *a) {
     if (a == NULL) { return; }
     if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
     hcqi_allocation_unname(a);
+}
+
+/* ========================================================================== */
+/* ---- posts: batches on their way to the hardware ------------- >>posting - */
+/* The core's lock orders those who add, the device's `giver` those who take: the two only meet
+   at `count` and `next` of a piece of the list. */
+
+#define HCQI_POSTS 64
+#define HCQI_POST_WAITS 128
+typedef struct hcqi_posts {
+    uint64_t next;                     /* atomic: hcqi_posts, set when no more come here */
+    uint32_t count;                    /* atomic: batches that are complete */
+    uint32_t wait_count;
+    hcq_batch batches[HCQI_POSTS];
+    hcq_lane_point waits[HCQI_POST_WAITS];
+} hcqi_posts;
+
+/* Where the waits of one more batch go, up to `count` of them; NULL: out of memory. */
+static hcq_lane_point *hcqi_posts_room(hcq_device *dev, uint32_t count) {
+    hcqi_posts *last = dev->posts;
+    if (last->count == HCQI_POSTS || last->wait_count + count > HCQI_POST_WAITS) {
+        uint64_t spare = hcqi_atomic_swap64(&dev->posts_spare, 0);
+        hcqi_posts *next = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)spare);
+        if (next == NULL) {
+            void *made = dev->hooks.alloc_fn(dev->hooks.user, sizeof *next, 64);
+            if (made == NULL) { return NULL; }
+            next = HCQI_CAST(hcqi_posts *, made);
+        }
+        next->next = 0;
+        next->count = 0;
+        next->wait_count = 0;
+        hcqi_atomic_store64(&last->next, (uint64_t)(uintptr_t)next);
+        dev->posts = last = next;
+    }
+    return &last->waits[last->wait_count];
+}
+
+/* The batch's waits are where there was room for them. */
+static void hcqi_posts_add(hcq_device *dev, const hcq_batch *batch) {
+    hcqi_posts *last = dev->posts;
+    last->batches[last->count] = *batch;
+    last->wait_count += batch->wait_count;
+    hcqi_atomic_store32(&last->count, last->count + 1);
+}
+
+/* The batches to be given next, as many as lie side by side, or NULL. */
+static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
+    for (;;) {
+        hcqi_posts *first = dev->posts_out;
+        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
+        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
+        if (*count != 0) { return &first->batches[dev->posts_given]; }
+        if (next == 0) { return NULL; }
+        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
+        dev->posts_given = 0;
+        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
+        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
+    }
+}
+
+/* All were given. */
+static void hcqi_posts_delete(hcq_device *dev) {
+    uint32_t none;
+    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
+    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
+    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
 }
 
 /* ========================================================================== */
@@ -4480,58 +4598,6 @@ static void hcqi_job_free(hcq_job *job) {
     if (launch != NULL) { launch->queue->graph->calls->release(launch); }
 }
 
-/* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
-typedef struct hcqi_event {
-    uint64_t begin, end;
-    uint64_t submission;
-    uint64_t launch;                   /* 0 = of no graph */
-    uint64_t bytes, epoch;
-    uint64_t half;                     /* hcqi_half_number */
-    uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
-    uint32_t kind;
-    uint32_t name, queue;              /* hcqi_profile.names */
-} hcqi_event;
-
-typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
-
-struct hcqi_profile {
-    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
-    void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
-    size_t size;                       /* with what the pointers point to */
-    int on;
-    hcqi_event *events;                /* rings */
-    hcqi_flow *flows;
-    uint32_t capacity;                 /* of each */
-    uint64_t added, flowed;            /* ever */
-    uint64_t first;                    /* submission that counts */
-    char (*names)[32];                 /* a table by hash, then "" and "(others)" */
-    uint32_t slots, names_left;        /* of the table; that find room */
-    hcq_clock clock;                   /* the last reading */
-    uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
-};
-
-static int hcqi_profile_on(const hcq_device *dev) {
-    return dev->profile != NULL && dev->profile->on;
-}
-
-static hcqi_site hcqi_lane_site(const hcqi_lane *lane, uint64_t epoch) {
-    uint64_t index = (uint64_t)(lane - lane->dev->lanes);
-    hcqi_site site = { lane->dev->serial * HCQI_MAX_LANES + index, epoch };
-    return site;
-}
-
-/* What a TIMESTAMP of the lane stored, in nanoseconds; or when the host noticed its end. */
-static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, uint64_t epoch, const uint64_t *slot) {
-    const hcq_backend *backend = lane->dev->backend;
-    if (lane->dev->caps.host_times) {
-        int before = epoch <= hcqi_atomic_load64(&lane->noticed); /* in a wait */
-        return before ? hcqi_atomic_load64(&lane->noticed_ns) : hcq_sys_now_ns();
-    }
-    uint64_t stored = hcqi_atomic_load64(slot);
-    if (backend->stamp_ns == NULL) { return stored; }
-    return backend->stamp_ns(lane->dev->self, &lane->base, stored);
-}
-
 /* It has happened on the device, or the job failed there before it got so far. */
 static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcq_result result = hcqi_producer_result(p);
@@ -4756,46 +4822,6 @@ static void hcqi_job_attach(hcq_job *job) {
         job->producers = p->list;
         hcqi_producer_attach(p, job);
     }
-}
-
-/* Batches on their way to the hardware, a piece of their list. The lock orders those who
-   add, the device's `giver` those who take: the two only meet at `count` and `next`. */
-#define HCQI_POSTS 64
-#define HCQI_POST_WAITS 128
-typedef struct hcqi_posts {
-    uint64_t next;                     /* atomic: hcqi_posts, set when no more come here */
-    uint32_t count;                    /* atomic: batches that are complete */
-    uint32_t wait_count;
-    hcq_batch batches[HCQI_POSTS];
-    hcq_lane_point waits[HCQI_POST_WAITS];
-} hcqi_posts;
-
-/* Where the waits of one more batch go, up to `count` of them; NULL: out of memory. */
-static hcq_lane_point *hcqi_posts_room(hcq_device *dev, uint32_t count) {
-    hcqi_posts *last = dev->posts;
-    if (last->count == HCQI_POSTS || last->wait_count + count > HCQI_POST_WAITS) {
-        uint64_t spare = hcqi_atomic_swap64(&dev->posts_spare, 0);
-        hcqi_posts *next = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)spare);
-        if (next == NULL) {
-            void *made = dev->hooks.alloc_fn(dev->hooks.user, sizeof *next, 64);
-            if (made == NULL) { return NULL; }
-            next = HCQI_CAST(hcqi_posts *, made);
-        }
-        next->next = 0;
-        next->count = 0;
-        next->wait_count = 0;
-        hcqi_atomic_store64(&last->next, (uint64_t)(uintptr_t)next);
-        dev->posts = last = next;
-    }
-    return &last->waits[last->wait_count];
-}
-
-/* The batch's waits are where there was room for them. */
-static void hcqi_posts_add(hcq_device *dev, const hcq_batch *batch) {
-    hcqi_posts *last = dev->posts;
-    last->batches[last->count] = *batch;
-    last->wait_count += batch->wait_count;
-    hcqi_atomic_store32(&last->count, last->count + 1);
 }
 
 static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
@@ -5063,21 +5089,6 @@ HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
     return r;
 }
 
-/* The batches to be given next, as many as lie side by side, or NULL. */
-static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
-    for (;;) {
-        hcqi_posts *first = dev->posts_out;
-        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
-        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
-        if (*count != 0) { return &first->batches[dev->posts_given]; }
-        if (next == 0) { return NULL; }
-        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
-        dev->posts_given = 0;
-        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
-        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
-    }
-}
-
 /* Does the batch belong to what failed before, or wait for it? */
 static void hcqi_post_check(hcq_batch *batch) {
     hcq_result r = hcq_backend_job_result(batch->job);
@@ -5107,14 +5118,6 @@ static void hcqi_device_lose(hcq_device *dev) {
     hcqi_reap_device(dev);
     for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
     hcqi_leave();
-}
-
-/* All were given. */
-static void hcqi_posts_delete(hcq_device *dev) {
-    uint32_t none;
-    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
-    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
-    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
 }
 
 static void hcqi_posts_give(hcq_device *dev) {
