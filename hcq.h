@@ -1705,7 +1705,7 @@ typedef struct hcqi_pool {
     struct hcqi_chunk *open, *full;    /* chunks with room, without */
     uint32_t item, per_chunk;
     uint32_t chunks, keep;
-    uint32_t available;                /* free objects in all chunks */
+    uint64_t available;                /* free objects in all chunks */
 } hcqi_pool;
 
 typedef enum hcqi_home {
@@ -3093,7 +3093,7 @@ static void hcqi_chunk_move(hcqi_chunk *c, hcqi_chunk **from, hcqi_chunk **to) {
     *to = c;
 }
 
-static HCQI_COLD int hcqi_pool_extend(hcqi_pool *pool, uint32_t count) {
+static HCQI_COLD int hcqi_pool_extend(hcqi_pool *pool, uint64_t count) {
     const hcq_memory_hooks *hooks = &pool->dev->hooks;
     while (pool->available < count) {
         void *memory = hooks->alloc_fn(hooks->user, HCQI_CHUNK, HCQI_CHUNK);
@@ -3108,7 +3108,7 @@ static HCQI_COLD int hcqi_pool_extend(hcqi_pool *pool, uint32_t count) {
 }
 
 /* Afterwards hcqi_pool_get gives `count` objects without fail. */
-static HCQI_HOT int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
+static HCQI_HOT int hcqi_pool_reserve(hcqi_pool *pool, uint64_t count) {
     return count <= pool->available || hcqi_pool_extend(pool, count);
 }
 
@@ -7758,7 +7758,7 @@ static HCQI_COLD void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
 static HCQI_COLD void hcqi_service_run(void *user) {
     hcq_device *dev = HCQI_CAST(hcq_device *, user);
     hcqi_enter();
-    hcq_backend_callback(1);
+    hcqi_calling = 1;
     for (uint32_t turn = 0; !dev->service_stop; turn++) {
         hcqi_reap_device(dev);
         hcqi_drain();
@@ -8470,9 +8470,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     }
     HCQI_REFUSE_UNLESS(dev, dev->held + jobs <= dev->desc.parked_limit, HCQ_ERROR_LIMIT,
                        "parked_limit: %u submissions are held back", dev->held);
-    if (waiters > UINT32_MAX || producers > UINT32_MAX || !hcqi_pool_reserve(&dev->jobs, jobs) ||
-        !hcqi_pool_reserve(&dev->waiters, (uint32_t)waiters) ||
-        !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) ||
+    if (!hcqi_pool_reserve(&dev->jobs, jobs) || !hcqi_pool_reserve(&dev->waiters, waiters) ||
+        !hcqi_pool_reserve(&dev->producers, producers) ||
         (numbers > dev->window_mask + 1 &&
          !hcqi_window_resize(dev, hcqi_power_of_two(numbers)))) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -12083,10 +12082,7 @@ static void hcqi_arena_delete(hcqi_arena *arena) {
 static uint32_t hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint32_t i = 0;
-    while (i < plan->device_count &&
-           (plan->devices[i].dev != dev || plan->devices[i].serial != serial)) {
-        i++;
-    }
+    while (i < plan->device_count && plan->devices[i].serial != serial) { i++; }
     if (i < plan->device_count) { return i; }
     if (!hcqi_device_is(dev, serial)) {
         hcqi_refuse(q->dev, HCQ_ERROR_CLOSED, "queue '%s': names a device that was closed",
