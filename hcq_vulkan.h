@@ -1034,29 +1034,30 @@ static uint32_t hcqi_vk_number_bytes(hcqi_vk_module *m, hcqi_vk_op op) {
 }
 
 /* Measures a matrix, whose stride is said by the struct that it is in. */
-static int hcqi_vk_matrix_read(hcqi_vk_module *m, const hcqi_vk_op *op, hcqi_vk_place *at) {
+static void hcqi_vk_matrix_read(hcqi_vk_module *m, const hcqi_vk_op *op, hcqi_vk_place *at) {
     uint32_t stride, unused, columns = hcqi_vk_operand(m, op, 3);
     hcqi_vk_op vector;
     if (at->of == 0 || !hcqi_vk_member(m, at->of, at->member, HCQI_VK_MATRIX_STRIDE, &stride)) {
-        return hcqi_vk_say(m, "matrix %u of the module has no stride", (unsigned)at->id);
+        hcqi_vk_say(m, "matrix %u of the module has no stride", (unsigned)at->id);
+        return;
     }
-    if (!hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &vector)) { return 0; }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &vector)) { return; }
     uint32_t rows = hcqi_vk_operand(m, &vector, 3), column = hcqi_vk_number_bytes(m, vector);
-    if (m->failed) { return 0; }
+    if (m->failed) { return; }
     if (vector.code != HCQI_VK_OP_VECTOR || column == 0 || columns < 2 || columns > 4) {
-        return hcqi_vk_say(m, "matrix %u of the module is none", (unsigned)at->id);
+        hcqi_vk_say(m, "matrix %u of the module is none", (unsigned)at->id);
+        return;
     }
     at->gaps = 1;
     at->bytes = hcqi_vk_member(m, at->of, at->member, HCQI_VK_ROW_MAJOR, &unused)
                     ? (uint64_t)stride * (rows - 1) + (uint64_t)column / rows * columns
                     : (uint64_t)stride * (columns - 1) + column;
-    return !m->failed;
 }
 
 static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, hcqi_vk_place *at, const hcqi_vk_op *op) {
     hcqi_vk_module *m = w->m;
     if (op->code == HCQI_VK_OP_MATRIX) {
-        if (!hcqi_vk_matrix_read(m, op, at)) { return 0; }
+        hcqi_vk_matrix_read(m, op, at);
     } else if (op->code == HCQI_VK_OP_POINTER) {
         at->pointer = 1;
         at->bytes = hcqi_vk_operand(m, op, 2) == HCQI_VK_CLASS_ADDRESS ? 8 : 0;
