@@ -519,6 +519,7 @@ TEST(long_calls_concern_one_device) {
     desc.registry = registry;
     for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_DESTROY + 1; k++) {
         int closes = k % 2;
+        static notice n;
         long_caller c = {.kind = k / 2};
         CHECK_OK(hcq_open("LONG", &desc, &c.device));
         c.program = make_nothing(c.device);
@@ -535,12 +536,18 @@ TEST(long_calls_concern_one_device) {
             CHECK_OK(hcq_submit(c.device, &sub, 1, &c.done));
         }
         CHECK_OK(c.kind >= LONG_PROFILE ? hcq_queue_bind(c.queue, c.device) : HCQ_OK);
+        if (c.kind == LONG_RELEASE) {
+            NOTIFY_AT(&n, c.done);
+        }
         long_inside = long_go = 0;
         int encodes = c.kind >= LONG_BIND && c.kind <= LONG_PROFILE;
         __atomic_store_n(&long_stops, encodes ? LONG_BIND : c.kind, __ATOMIC_SEQ_CST);
         CHECK(pthread_create(&c.thread, NULL, long_caller_run, &c) == 0);
         long_call_meanwhile(&c, closes);
         CHECK(c.result == HCQ_OK || (closes && c.result < 0));
+        if (c.kind == LONG_RELEASE) {  /* closing let it be built and run */
+            NOTIFIED(&n, HCQ_OK);
+        }
         if (!closes) {
             hcq_queue *q = make_queue(c.device, HCQ_COMPUTE);
             CHECK_RESULT(hcq_queue_exec(q, c.program, NULL, 0, dims_one, hcq_dim(3, 1, 1)),

@@ -225,7 +225,9 @@ TEST(lost_device) {
     }
     CHECK_OK(test_poll(before));
     CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
+    log_clear();
     CHECK_RESULT(hcq_queue_submit(again, device, NULL), HCQ_ERROR_LOST);
+    CHECK(log_has("takes no work"));   /* the backend is not asked */
     CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
     hcq_error_info error;
     CHECK_OK(hcq_device_error(device, &error));

@@ -46,6 +46,8 @@ static hcq_queue *make_profiled_queue(hcq_device *device, hcq_buffer a) {
     CHECK_INDEX(record_word(q, hcq_view(b, 8, 8), 5, 8), 3);
     CHECK_INDEX(record_add(q, add, a, 0, 1), 4);
     CHECK_OK(hcq_queue_command_label(q, 1, "clear"));
+    CHECK_OK(hcq_queue_command_label(q, 2, "the first thirty letters agreed"));
+    CHECK_OK(hcq_queue_command_label(q, 3, "the first thirty letters agree,"));
     CHECK_OK(hcq_queue_command_label(q, 4, "second add"));
     return q;
 }
@@ -54,8 +56,10 @@ static hcq_queue *make_profiled_queue(hcq_device *device, hcq_buffer a) {
 static void check_profiled_queue(const char *file, int line, const hcq_profile_event *e,
                                  uint64_t number) {
     static const struct { hcq_command_kind kind; uint64_t bytes; const char *name; } rows[5] = {
-        {HCQ_COMMAND_EXEC, 0, "add"}, {HCQ_COMMAND_FILL, 64, "clear"}, {HCQ_COMMAND_COPY, 4, NULL},
-        {HCQ_COMMAND_WRITE, 8, NULL}, {HCQ_COMMAND_EXEC, 0, "second add"},
+        {HCQ_COMMAND_EXEC, 0, "add"}, {HCQ_COMMAND_FILL, 64, "clear"},
+        {HCQ_COMMAND_COPY, 4, "the first thirty letters agreed"},
+        {HCQ_COMMAND_WRITE, 8, "the first thirty letters agree,"},
+        {HCQ_COMMAND_EXEC, 0, "second add"},
     };
     for (uint32_t i = 0; i < 5; i++) {
         test_number(file, line, "the submission", e[i].submission, number);
@@ -64,7 +68,7 @@ static void check_profiled_queue(const char *file, int line, const hcq_profile_e
         test_number(file, line, "the bytes", e[i].bytes, rows[i].bytes);
         test_number(file, line, "the lane's kind", e[i].lane_kind, HCQ_COMPUTE);
         test_number(file, line, "the lane", e[i].lane, 0);
-        CHECK(rows[i].name == NULL || strcmp(e[i].name, rows[i].name) == 0);
+        CHECK(strcmp(e[i].name, rows[i].name) == 0);
         CHECK(strcmp(e[i].queue, "the frame") == 0);
         /* Nothing lies between: one time is the end of one and the next's begin. */
         CHECK(i == 0 || e[i - 1].end_ns == e[i].begin_ns);
@@ -469,6 +473,9 @@ static void *toggler_run(void *user) {
         t->result = hcq_profile_start(T.dev, NULL);
         if (t->result == HCQ_OK) {
             t->result = hcq_profile_events(T.dev, profiled, PROFILE_EVENTS, &count, NULL);
+        }
+        for (int i = 0; i < 10; i++) {
+            (void)hcq_profile_print(&T.dev, 1, HCQ_PROFILE_SUMMARY, NULL, 0);
         }
         if (t->result == HCQ_OK) {
             t->result = hcq_profile_stop(T.dev);

@@ -251,8 +251,8 @@ static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
     return __atomic_load_n(calls, __ATOMIC_SEQ_CST) == count;
 }
 
-/* Those that wait in the middle of their recording, with a version, keep nobody
-   from getting one. */
+/* Those that wait in the middle of their recording, with a version, or behind another
+   queue of their submission, without, keep nobody from getting one. */
 TEST(versions_of_those_that_wait) {
     enum { N = 9 };
     hcq_device *device = OPEN_WITH(0, .slots = 1);
@@ -285,6 +285,15 @@ TEST(versions_of_those_that_wait) {
             WAIT_OK(done[i]);
         }
         check_puts(out, N, 7);
+        hcq_queue *both[2] = {make_queue(device, HCQ_COMPUTE), make_putter(out, bound)};
+        const hcq_value v[2] = {hcq_number(0), hcq_number(1)};
+        hcq_submission s = {.queues = both, .queue_count = 2, .values = v, .value_count = 2};
+        gate = make_gate(device);
+        CHECK_INDEX(hcq_queue_wait(both[0], gate), 0);
+        CHECK_OK(hcq_submit(device, &s, 1, &done[0]));
+        CHECK_OK(put_behind(both[1], device, 1, 8, NULL, HCQ_UNORDERED, &done[1]));
+        WAIT_OK(done[1]);
+        GATE_END(gate, done[0]);
         hcq_queue_destroy(q);
     }
     CHECK_OK(hcq_close(device));
