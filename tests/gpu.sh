@@ -36,6 +36,7 @@ lists            60  test_program conformance "$variant-lists" --quick
 narrow           60  test_program conformance "$variant-narrow" --quick
 graph            45  test_program graph "$variant" --seeds 30
 answers          45  test_program answers "$variant" --quick
+kernels          45  test_program kernels "$variant"
 misuse           45  misuse
 sanitizer        90  sanitizer
 goals            10  goals
@@ -103,9 +104,9 @@ build() {
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then
     python3 "$here/core/misuse.py" "$root/hcq.h" "$root/hcq_vulkan.h" "$root/hcq_cuda.h" \
         "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
-    sh "$root/hcq_kernel.sh" --ptx -o "$tmp" "$here/support/shared.k" "$here/graph/mixing.k" ||
+    sh "$root/hcq_kernel.sh" --ptx -o "$tmp" "$here"/*/*.k ||
         echo "tests have what was made of these files before, if anything, and skip the rest"
-    programs="conformance cuda graph answers"
+    programs="conformance cuda graph answers kernels"
     [ ! -s "$tmp/misuse_cases.h" ] || programs="$programs misuse"
     for program in $programs; do
         compile "$program" -std=c11 "$tests" -w -DHCQ_TEST_CUDA "-I$here/support/mini" \
