@@ -10,35 +10,36 @@ static uint64_t thread_ns(void) {      /* others on this CPU do not count */
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* Gives the time that something took with `n` pending. */
-typedef uint64_t (*cost_fn)(uint32_t n);
+/* Gives the time that something took with `n` pending, in one of two ways. */
+typedef uint64_t (*cost_fn)(uint32_t n, int way);
 
 /* Eight times as many take about eight times as long; where each is looked at
    for each, 64 times. Best of three, so that what disturbs one run is no failure,
    and less than a millisecond counts as one. A sanitizer only sees it run. */
-static void grows_with(const char *file, int line, const char *what, cost_fn cost, uint32_t n) {
+static void grows_with(const char *file, int line, const char *what, cost_fn cost, int way,
+                       uint32_t n) {
     uint64_t least = SECOND, once, eight = 0;
     if (TEST_SANITIZED) {
-        (void)cost(n / 8);
+        (void)cost(n / 8, way);
         return;
     }
     n = T.quick ? n / 2 : n;
     for (int i = 0; i < 3; i++) {
-        once = cost(n);
+        once = cost(n, way);
         least = once < least ? once : least;
     }
     least = least > SECOND / 1000 ? least : SECOND / 1000;
     for (int i = 0; i < 3; i++) {
-        eight = cost(8 * n);
+        eight = cost(8 * n, way);
         if (eight < 24 * least) {
             return;
         }
     }
-    fprintf(stderr, "%s:%d: %s: %u take %.2f ms, %u take %.2f ms\n", file, line, what, n,
+    fprintf(stderr, "%s:%d: %s, %d: %u take %.2f ms, %u take %.2f ms\n", file, line, what, way, n,
             (double)least / 1e6, 8 * n, (double)eight / 1e6);
     _fail(file, line);
 }
-#define GROWS_LIKE_N(cost, n) grows_with(__FILE__, __LINE__, #cost, (cost), (n))
+#define GROWS_LIKE_N(cost, way, n) grows_with(__FILE__, __LINE__, #cost, (cost), (way), (n))
 
 static void *room_for(uint32_t count, size_t size) {
     void *room = calloc(count, size);
@@ -73,12 +74,9 @@ static uint64_t explain_many(uint32_t n, int held) {
     return took;
 }
 
-static uint64_t explain_many_waits(uint32_t n) { return explain_many(n, 0); }
-static uint64_t explain_many_held(uint32_t n) { return explain_many(n, 1); }
-
 TEST(explaining_is_bounded) {
-    GROWS_LIKE_N(explain_many_waits, 2000);
-    GROWS_LIKE_N(explain_many_held, 5120);
+    GROWS_LIKE_N(explain_many, 0, 2000);
+    GROWS_LIKE_N(explain_many, 1, 5120);
 }
 
 /* ---- what comes and goes ---- */
@@ -113,56 +111,40 @@ static uint64_t come_and_go(uint32_t n, int notices) {
     return took;
 }
 
-static uint64_t notices_come_and_go(uint32_t n) { return come_and_go(n, 1); }
-static uint64_t signals_come_and_go(uint32_t n) { return come_and_go(n, 0); }
-
 TEST(handles_are_found_at_once) {
-    GROWS_LIKE_N(notices_come_and_go, 8000);
-    GROWS_LIKE_N(signals_come_and_go, 8000);
+    GROWS_LIKE_N(come_and_go, 0, 8000);
+    GROWS_LIKE_N(come_and_go, 1, 8000);
 }
 
-/* One block comes and goes; many others, of another size, are in the cache. */
-static uint64_t blocks_come_and_go(uint32_t n) {
+/* One block comes and goes: many others, of another size, are in the cache; or all are
+   behind work that does not end. */
+static uint64_t blocks_come_and_go(uint32_t n, int behind_work) {
+    static const uint32_t flags[] = {0, HCQ_NO_CACHE, HCQ_ZEROED};
     hcq_device *device = test_open(0, NULL);
+    hcq_point gate = make_gate(device);
     hcq_buffer *buffers = (hcq_buffer *)room_for(n, sizeof *buffers), one;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; !behind_work && i < n; i++) {
         CHECK_OK(hcq_alloc(device, 64, 0, &buffers[i]));
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; !behind_work && i < n; i++) {
         CHECK_OK(hcq_free(buffers[i]));
     }
+    CHECK_OK(behind_work ? submit_lists(device, &gate, NULL, 0, NULL) : HCQ_OK);
     uint64_t start = thread_ns();
-    for (uint32_t i = 0; i < n; i++) {
-        CHECK_OK(hcq_alloc(device, 4096, 0, &one));
+    for (uint32_t i = 0; i < (behind_work ? 3 * n : n); i++) {
+        CHECK_OK(hcq_alloc(device, behind_work ? 256 : 4096, flags[i / n], &one));
         CHECK_OK(hcq_free(one));
     }
     uint64_t took = thread_ns() - start;
+    open_gate(gate);
     CHECK_OK(hcq_close(device));
     free(buffers);
     return took;
 }
 
-/* Blocks come and go behind work that does not end. */
-static uint64_t freed_behind_work(uint32_t n) {
-    static const uint32_t flags[] = {0, HCQ_NO_CACHE, HCQ_ZEROED};
-    hcq_device *device = test_open(0, NULL);
-    hcq_point gate = make_gate(device);
-    hcq_buffer b;
-    CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-    uint64_t start = thread_ns();
-    for (uint32_t i = 0; i < 3 * n; i++) {
-        CHECK_OK(hcq_alloc(device, 256, flags[i / n], &b));
-        CHECK_OK(hcq_free(b));
-    }
-    uint64_t took = thread_ns() - start;
-    open_gate(gate);
-    CHECK_OK(hcq_close(device));
-    return took;
-}
-
 TEST(freed_blocks_cost_the_same) {
-    GROWS_LIKE_N(blocks_come_and_go, 1500);
-    GROWS_LIKE_N(freed_behind_work, 400);
+    GROWS_LIKE_N(blocks_come_and_go, 0, 1500);
+    GROWS_LIKE_N(blocks_come_and_go, 1, 400);
 }
 
 /* ---- raises ---- */
@@ -195,20 +177,17 @@ static uint64_t raises_follow(uint32_t n, int failed) {
     return took;
 }
 
-static uint64_t failures_follow(uint32_t n) { return raises_follow(n, 1); }
-static uint64_t raises_follow_a_timestamp(uint32_t n) { return raises_follow(n, 0); }
-
 TEST(raises_are_found_at_once) {
-    GROWS_LIKE_N(failures_follow, 2000);
+    GROWS_LIKE_N(raises_follow, 1, 2000);
     if (T.variant->narrow || test_validates()) {
         return;                        /* few can run at once; the layer searches, too */
     }
-    GROWS_LIKE_N(raises_follow_a_timestamp, 2000);
+    GROWS_LIKE_N(raises_follow, 0, 2000);
 }
 
 /* Work that is held on another device and goes with the closed one, each waking
    the next. */
-static uint64_t close_cancels_elsewhere(uint32_t n) {
+static uint64_t close_cancels_elsewhere(uint32_t n, int way TEST_UNUSED) {
     hcq_device *device = test_open(0, NULL);
     hcq_signal s = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -226,7 +205,7 @@ static uint64_t close_cancels_elsewhere(uint32_t n) {
 }
 
 TEST(closing_is_not_a_search) {
-    GROWS_LIKE_N(close_cancels_elsewhere, 3000);
+    GROWS_LIKE_N(close_cancels_elsewhere, 0, 3000);
 }
 
 /* ---- wake-ups ---- */

@@ -48,33 +48,22 @@ MC_API(cuDeviceGetCount, int *count) {
     return MC_OK;
 }
 
-MC_API(cuDeviceGet, int *device, int ordinal) {
-    MC_ENTER(MC_NEEDS_INIT)
-    MC_DEVICE_RULES(ordinal, device);
-    *device = ordinal;
-    return MC_OK;
-}
+/* One that says something of a device; `ok`: of what it writes to. */
+#define MC_DEVICE_API(name, ok, action, ...) \
+    MC_API(name, __VA_ARGS__, int device) { \
+        MC_ENTER(MC_NEEDS_INIT) \
+        MC_DEVICE_RULES(device, ok); \
+        action; \
+        return MC_OK; \
+    }
 
-MC_API(cuDeviceGetName, char *name, int room, int device) {
-    MC_ENTER(MC_NEEDS_INIT)
-    MC_DEVICE_RULES(device, name && room > 0);
-    snprintf(name, (size_t)room, "Mock GPU %d", device);
-    return MC_OK;
-}
-
-MC_API(cuDeviceTotalMem_v2, size_t *bytes, int device) {
-    MC_ENTER(MC_NEEDS_INIT)
-    MC_DEVICE_RULES(device, bytes);
-    *bytes = M.desc.memory_bytes;
-    return MC_OK;
-}
-
-MC_API(cuDeviceGetPCIBusId, char *id, int room, int device) {
-    MC_ENTER(MC_NEEDS_INIT)
-    MC_DEVICE_RULES(device, id && room >= 13);
-    snprintf(id, (size_t)room, "0000:%02X:00.0", 16 + (unsigned)device);
-    return MC_OK;
-}
+MC_DEVICE_API(cuDeviceGet, out, *out = device, int *out)
+MC_DEVICE_API(cuDeviceTotalMem_v2, bytes, *bytes = M.desc.memory_bytes, size_t *bytes)
+MC_DEVICE_API(cuDeviceGetName, name && room > 0,
+              snprintf(name, (size_t)room, "Mock GPU %d", device), char *name, int room)
+MC_DEVICE_API(cuDeviceGetPCIBusId, id && room >= 13,
+              snprintf(id, (size_t)room, "0000:%02X:00.0", 16 + (unsigned)device),
+              char *id, int room)
 
 /* Neighbours of what somebody asks for have other values. */
 static int mc_attribute(int *value, int attribute) {

@@ -12,6 +12,11 @@
 #include <string.h>
 #include <time.h>
 
+/* A function of Vulkan's; not all that it is given means something here. */
+#define MOCK_VK_API(type, name, ...) static type mock_vk##name(__VA_ARGS__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 /* ---- checks ---- */
 
 /* The entry point that this thread is in, for messages. */

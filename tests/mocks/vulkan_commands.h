@@ -36,8 +36,8 @@ static void mock_vk_queries_within(const mock_vk_query_pool *pool, uint32_t firs
                   "queries %u to %u of %u", first, first + count, pool->count);
 }
 
-static void mock_vkResetQueryPool(VkDevice handle, VkQueryPool object, uint32_t first,
-                                  uint32_t count) {
+MOCK_VK_API(void, ResetQueryPool, VkDevice handle, VkQueryPool object, uint32_t first,
+            uint32_t count) {
     (void)mock_vk_enter(MOCK_VK_ResetQueryPool);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_query_pool *pool = MOCK_VK_OBJECT(mock_vk_query_pool, object, QUERY_POOL, d);
@@ -53,10 +53,8 @@ static void mock_vkResetQueryPool(VkDevice handle, VkQueryPool object, uint32_t 
 }
 
 /* Of one query, in 64 bits. */
-static VkResult mock_vkGetQueryPoolResults(VkDevice handle, VkQueryPool object, uint32_t first,
-                                           uint32_t count, size_t size TEST_UNUSED, void *out,
-                                           VkDeviceSize stride TEST_UNUSED,
-                                           VkQueryResultFlags flags) {
+MOCK_VK_API(VkResult, GetQueryPoolResults, VkDevice handle, VkQueryPool object, uint32_t first,
+            uint32_t count, size_t size, void *out, VkDeviceSize stride, VkQueryResultFlags flags) {
     VkResult result = mock_vk_enter(MOCK_VK_GetQueryPoolResults);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_query_pool *pool = MOCK_VK_OBJECT(mock_vk_query_pool, object, QUERY_POOL, d);
@@ -160,9 +158,8 @@ static void mock_vk_command_pool_make(mock_vk_command_pool *pool,
 MOCK_VK_CREATE(CommandPool, mock_vk_command_pool, COMMAND_POOL, mock_vk_command_pool_make)
 
 /* One at a time, as hcq wants them, and so below. */
-static VkResult mock_vkAllocateCommandBuffers(VkDevice handle,
-                                              const VkCommandBufferAllocateInfo *info,
-                                              VkCommandBuffer *out) {
+MOCK_VK_API(VkResult, AllocateCommandBuffers, VkDevice handle,
+            const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_AllocateCommandBuffers);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_command_pool *pool =
@@ -180,8 +177,8 @@ static VkResult mock_vkAllocateCommandBuffers(VkDevice handle,
     return VK_SUCCESS;
 }
 
-static void mock_vkFreeCommandBuffers(VkDevice handle, VkCommandPool object,
-                                      uint32_t count TEST_UNUSED, const VkCommandBuffer *buffers) {
+MOCK_VK_API(void, FreeCommandBuffers, VkDevice handle, VkCommandPool object, uint32_t count,
+            const VkCommandBuffer *buffers) {
     (void)mock_vk_enter(MOCK_VK_FreeCommandBuffers);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_command_pool *pool = MOCK_VK_OBJECT(mock_vk_command_pool, object, COMMAND_POOL, d);
@@ -200,8 +197,8 @@ static mock_vk_commands *mock_vk_commands_of(VkCommandBuffer handle) {
     return MOCK_VK_OBJECT(mock_vk_commands, handle, COMMAND_BUFFER, NULL);
 }
 
-static VkResult mock_vkBeginCommandBuffer(VkCommandBuffer handle,
-                                          const VkCommandBufferBeginInfo *info) {
+MOCK_VK_API(VkResult, BeginCommandBuffer, VkCommandBuffer handle,
+            const VkCommandBufferBeginInfo *info) {
     VkResult failure = mock_vk_enter(MOCK_VK_BeginCommandBuffer);
     mock_vk_commands *c = mock_vk_commands_of(handle);
     mock_vk_device *d = c->o.device;
@@ -260,8 +257,8 @@ static mock_vk_buffer *mock_vk_take(mock_vk_commands *c, VkBuffer handle, uint64
     return b;
 }
 
-static void mock_vkCmdCopyBuffer(VkCommandBuffer handle, VkBuffer from, VkBuffer to,
-                                 uint32_t count, const VkBufferCopy *regions) {
+MOCK_VK_API(void, CmdCopyBuffer, VkCommandBuffer handle, VkBuffer from, VkBuffer to, uint32_t count,
+            const VkBufferCopy *regions) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdCopyBuffer, VK_QUEUE_TRANSFER_BIT);
     for (uint32_t i = 0; i < count; i++) {
         const VkBufferCopy *r = &regions[i];
@@ -274,8 +271,8 @@ static void mock_vkCmdCopyBuffer(VkCommandBuffer handle, VkBuffer from, VkBuffer
     }
 }
 
-static void mock_vkCmdFillBuffer(VkCommandBuffer handle, VkBuffer buffer, VkDeviceSize offset,
-                                 VkDeviceSize size, uint32_t value) {
+MOCK_VK_API(void, CmdFillBuffer, VkCommandBuffer handle, VkBuffer buffer, VkDeviceSize offset,
+            VkDeviceSize size, uint32_t value) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdFillBuffer, VK_QUEUE_TRANSFER_BIT);
     mock_vk_check(offset % 4 == 0 && size % 4 == 0, "%llu bytes at %llu", mock_vk_u(size),
                   mock_vk_u(offset));
@@ -295,11 +292,11 @@ static void mock_vk_stages_check(const mock_vk_commands *c, VkPipelineStageFlags
                   "stages %#x on family %u", (unsigned)stages, c->pool->family);
 }
 
-static void mock_vkCmdPipelineBarrier(
-    VkCommandBuffer handle, VkPipelineStageFlags src, VkPipelineStageFlags dst,
-    VkDependencyFlags flags TEST_UNUSED, uint32_t memory_count, const VkMemoryBarrier *memory,
-    uint32_t buffer_count, const VkBufferMemoryBarrier *buffers TEST_UNUSED, uint32_t image_count,
-    const VkImageMemoryBarrier *images TEST_UNUSED) {
+MOCK_VK_API(void, CmdPipelineBarrier, VkCommandBuffer handle, VkPipelineStageFlags src,
+            VkPipelineStageFlags dst, VkDependencyFlags flags, uint32_t memory_count,
+            const VkMemoryBarrier *memory, uint32_t buffer_count,
+            const VkBufferMemoryBarrier *buffers, uint32_t image_count,
+            const VkImageMemoryBarrier *images) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdPipelineBarrier, 0);
     mock_vk_check(buffer_count == 0 && image_count == 0 && memory_count == 1,
                   "the mock knows global barriers only");
@@ -367,7 +364,7 @@ static void mock_vk_check_edges(const mock_vk_commands *c) {
     mock_vk_check(last, "no barrier to the host after the last command");
 }
 
-static VkResult mock_vkEndCommandBuffer(VkCommandBuffer handle) {
+MOCK_VK_API(VkResult, EndCommandBuffer, VkCommandBuffer handle) {
     VkResult failure = mock_vk_enter(MOCK_VK_EndCommandBuffer);
     mock_vk_commands *c = mock_vk_commands_of(handle);
     mock_vk_inside(&c->pool->o, c->o.device->desc->linger);
@@ -383,16 +380,15 @@ static VkResult mock_vkEndCommandBuffer(VkCommandBuffer handle) {
 
 /* ---- recording: dispatches ---- */
 
-static void mock_vkCmdBindPipeline(VkCommandBuffer handle, VkPipelineBindPoint point TEST_UNUSED,
-                                   VkPipeline pipeline) {
+MOCK_VK_API(void, CmdBindPipeline, VkCommandBuffer handle, VkPipelineBindPoint point,
+            VkPipeline pipeline) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdBindPipeline, VK_QUEUE_COMPUTE_BIT);
     c->pipeline = MOCK_VK_OBJECT(mock_vk_pipeline, pipeline, PIPELINE, c->o.device);
     mock_vk_ref(c, &c->pipeline->o);
 }
 
-static void mock_vkCmdPushConstants(VkCommandBuffer handle, VkPipelineLayout layout,
-                                    VkShaderStageFlags stages TEST_UNUSED, uint32_t offset,
-                                    uint32_t size, const void *values) {
+MOCK_VK_API(void, CmdPushConstants, VkCommandBuffer handle, VkPipelineLayout layout,
+            VkShaderStageFlags stages, uint32_t offset, uint32_t size, const void *values) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdPushConstants, VK_QUEUE_COMPUTE_BIT);
     const mock_vk_layout *l = MOCK_VK_OBJECT(mock_vk_layout, layout, PIPELINE_LAYOUT, c->o.device);
     mock_vk_check(offset + size <= l->push_bytes, "%u bytes at %u, the layout has %u", size,
@@ -402,23 +398,17 @@ static void mock_vkCmdPushConstants(VkCommandBuffer handle, VkPipelineLayout lay
     }
 }
 
-static void mock_vkCmdBindDescriptorSets(VkCommandBuffer handle,
-                                         VkPipelineBindPoint point TEST_UNUSED,
-                                         VkPipelineLayout layout TEST_UNUSED,
-                                         uint32_t first TEST_UNUSED, uint32_t count TEST_UNUSED,
-                                         const VkDescriptorSet *sets,
-                                         uint32_t dynamic_count TEST_UNUSED,
-                                         const uint32_t *dynamic_offsets TEST_UNUSED) {
+MOCK_VK_API(void, CmdBindDescriptorSets, VkCommandBuffer handle, VkPipelineBindPoint point,
+            VkPipelineLayout layout, uint32_t first, uint32_t count, const VkDescriptorSet *sets,
+            uint32_t dynamic_count, const uint32_t *dynamic_offsets) {
     mock_vk_commands *c =
         mock_vk_record(handle, MOCK_VK_CmdBindDescriptorSets, VK_QUEUE_COMPUTE_BIT);
     mock_vk_ref(c, MOCK_VK_OBJECT(mock_vk_object, sets[0], DESCRIPTOR_SET, c->o.device));
 }
 
-static void mock_vkCmdPushDescriptorSetKHR(VkCommandBuffer handle,
-                                           VkPipelineBindPoint point TEST_UNUSED,
-                                           VkPipelineLayout layout TEST_UNUSED,
-                                           uint32_t set TEST_UNUSED, uint32_t count,
-                                           const VkWriteDescriptorSet *writes) {
+MOCK_VK_API(void, CmdPushDescriptorSetKHR, VkCommandBuffer handle, VkPipelineBindPoint point,
+            VkPipelineLayout layout, uint32_t set, uint32_t count,
+            const VkWriteDescriptorSet *writes) {
     mock_vk_commands *c =
         mock_vk_record(handle, MOCK_VK_CmdPushDescriptorSetKHR, VK_QUEUE_COMPUTE_BIT);
     for (uint32_t i = 0; i < count; i++) {
@@ -443,15 +433,15 @@ static void mock_vk_groups_check(const mock_vk_device *d, const uint32_t count[3
     }
 }
 
-static void mock_vkCmdDispatch(VkCommandBuffer handle, uint32_t x, uint32_t y, uint32_t z) {
+MOCK_VK_API(void, CmdDispatch, VkCommandBuffer handle, uint32_t x, uint32_t y, uint32_t z) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdDispatch, VK_QUEUE_COMPUTE_BIT);
     const uint32_t count[3] = {x, y, z};
     mock_vk_groups_check(c->o.device, count);
     memcpy(mock_vk_record_dispatch(c)->count, count, sizeof count);
 }
 
-static void mock_vkCmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer,
-                                       VkDeviceSize offset) {
+MOCK_VK_API(void, CmdDispatchIndirect, VkCommandBuffer handle, VkBuffer buffer,
+            VkDeviceSize offset) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdDispatchIndirect, VK_QUEUE_COMPUTE_BIT);
     mock_vk_command *made = mock_vk_record_dispatch(c);
     mock_vk_check(offset % 4 == 0, "offset %llu", mock_vk_u(offset));
@@ -475,8 +465,8 @@ static mock_vk_command *mock_vk_record_query(mock_vk_commands *c, mock_vk_op op,
     return made;
 }
 
-static void mock_vkCmdWriteTimestamp(VkCommandBuffer handle, VkPipelineStageFlagBits stage,
-                                     VkQueryPool pool, uint32_t query) {
+MOCK_VK_API(void, CmdWriteTimestamp, VkCommandBuffer handle, VkPipelineStageFlagBits stage,
+            VkQueryPool pool, uint32_t query) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdWriteTimestamp, 0);
     const mock_vk_physical *p = c->o.device->physical;
     mock_vk_check(p->families[c->pool->family].timestampValidBits != 0,
@@ -485,17 +475,16 @@ static void mock_vkCmdWriteTimestamp(VkCommandBuffer handle, VkPipelineStageFlag
     (void)mock_vk_record_query(c, MOCK_VK_OP_STAMP, pool, query, 1);
 }
 
-static void mock_vkCmdResetQueryPool(VkCommandBuffer handle, VkQueryPool pool, uint32_t first,
-                                     uint32_t count) {
+MOCK_VK_API(void, CmdResetQueryPool, VkCommandBuffer handle, VkQueryPool pool, uint32_t first,
+            uint32_t count) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdResetQueryPool,
                                          VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
     (void)mock_vk_record_query(c, MOCK_VK_OP_RESET, pool, first, count);
 }
 
-static void mock_vkCmdCopyQueryPoolResults(VkCommandBuffer handle, VkQueryPool pool,
-                                           uint32_t first, uint32_t count, VkBuffer buffer,
-                                           VkDeviceSize offset, VkDeviceSize stride,
-                                           VkQueryResultFlags flags) {
+MOCK_VK_API(void, CmdCopyQueryPoolResults, VkCommandBuffer handle, VkQueryPool pool, uint32_t first,
+            uint32_t count, VkBuffer buffer, VkDeviceSize offset, VkDeviceSize stride,
+            VkQueryResultFlags flags) {
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdCopyQueryPoolResults,
                                          VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
     mock_vk_command *made = mock_vk_record_query(c, MOCK_VK_OP_RESULTS, pool, first, count);
@@ -507,11 +496,11 @@ static void mock_vkCmdCopyQueryPoolResults(VkCommandBuffer handle, VkQueryPool p
     mock_vk_check(flags & VK_QUERY_RESULT_64_BIT, "other results than hcq's");
 }
 
-static void mock_vkCmdBeginDebugUtilsLabelEXT(VkCommandBuffer handle,
-                                              const VkDebugUtilsLabelEXT *info TEST_UNUSED) {
+MOCK_VK_API(void, CmdBeginDebugUtilsLabelEXT, VkCommandBuffer handle,
+            const VkDebugUtilsLabelEXT *info) {
     (void)mock_vk_record(handle, MOCK_VK_CmdBeginDebugUtilsLabelEXT, 0);
 }
 
-static void mock_vkCmdEndDebugUtilsLabelEXT(VkCommandBuffer handle) {
+MOCK_VK_API(void, CmdEndDebugUtilsLabelEXT, VkCommandBuffer handle) {
     (void)mock_vk_record(handle, MOCK_VK_CmdEndDebugUtilsLabelEXT, 0);
 }

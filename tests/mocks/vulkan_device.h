@@ -57,8 +57,8 @@ static void mock_vk_device_open(mock_vk_device *d, mock_vk_physical *p,
     __atomic_fetch_add(&p->instance->devices, 1, __ATOMIC_RELEASE);
 }
 
-static VkResult mock_vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
-                                    MOCK_VK_HOOKS, VkDevice *out) {
+MOCK_VK_API(VkResult, CreateDevice, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+            MOCK_VK_HOOKS, VkDevice *out) {
     VkResult result = mock_vk_enter(MOCK_VK_CreateDevice);
     mock_vk_physical *p = mock_vk_physical_of(physical);
     *out = VK_NULL_HANDLE;
@@ -74,8 +74,7 @@ static VkResult mock_vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCre
     return result;
 }
 
-static void mock_vkGetDeviceQueue(VkDevice handle, uint32_t family, uint32_t index,
-                                  VkQueue *out) {
+MOCK_VK_API(void, GetDeviceQueue, VkDevice handle, uint32_t family, uint32_t index, VkQueue *out) {
     (void)mock_vk_enter(MOCK_VK_GetDeviceQueue);
     mock_vk_device *d = mock_vk_device_of(handle);
     uint32_t i = 0;
@@ -123,7 +122,7 @@ static void mock_vk_objects_free(mock_vk_device *d) {
     }
 }
 
-static void mock_vkDestroyDevice(VkDevice handle, MOCK_VK_HOOKS) {
+MOCK_VK_API(void, DestroyDevice, VkDevice handle, MOCK_VK_HOOKS) {
     (void)mock_vk_enter(MOCK_VK_DestroyDevice);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_threads_end(d);
@@ -136,8 +135,8 @@ static void mock_vkDestroyDevice(VkDevice handle, MOCK_VK_HOOKS) {
     free(d);
 }
 
-static VkResult mock_vkSetDebugUtilsObjectNameEXT(VkDevice handle,
-                                                  const VkDebugUtilsObjectNameInfoEXT *info) {
+MOCK_VK_API(VkResult, SetDebugUtilsObjectNameEXT, VkDevice handle,
+            const VkDebugUtilsObjectNameInfoEXT *info) {
     VkResult failure = mock_vk_enter(MOCK_VK_SetDebugUtilsObjectNameEXT);
     const mock_vk_object *o = (const mock_vk_object *)(uintptr_t)info->objectHandle;
     mock_vk_check(o && o->magic == MOCK_VK_MAGIC + (uint32_t)o->kind && mock_vk_lives(o) &&
@@ -175,14 +174,13 @@ static PFN_vkVoidFunction mock_vk_function(const char *name, uint32_t first, uin
     return function;
 }
 
-static PFN_vkVoidFunction mock_vkGetInstanceProcAddr(VkInstance instance, const char *name) {
+MOCK_VK_API(PFN_vkVoidFunction, GetInstanceProcAddr, VkInstance instance, const char *name) {
     (void)mock_vk_enter(MOCK_VK_GetInstanceProcAddr);
     return instance ? mock_vk_function(name, MOCK_VK_DestroyInstance, MOCK_VK_ENTRY_COUNT - 1)
                     : mock_vk_function(name, 0, MOCK_VK_CreateInstance);
 }
 
-static PFN_vkVoidFunction mock_vkGetDeviceProcAddr(VkDevice device TEST_UNUSED,
-                                                   const char *name) {
+MOCK_VK_API(PFN_vkVoidFunction, GetDeviceProcAddr, VkDevice device, const char *name) {
     (void)mock_vk_enter(MOCK_VK_GetDeviceProcAddr);
     return mock_vk_function(name, MOCK_VK_DestroyDevice, MOCK_VK_ENTRY_COUNT - 1);
 }
@@ -211,3 +209,5 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL mock_vk_loader(VkInstance instance, con
     PFN_vkGetInstanceProcAddr loader = mock_vk_system();
     return loader ? loader(instance, name) : NULL;
 }
+
+#pragma GCC diagnostic pop

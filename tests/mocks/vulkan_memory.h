@@ -169,8 +169,8 @@ static VkResult mock_vk_memory_take(mock_vk_device *d, const VkMemoryAllocateInf
     return result;
 }
 
-static VkResult mock_vkAllocateMemory(VkDevice handle, const VkMemoryAllocateInfo *info,
-                                      MOCK_VK_HOOKS, VkDeviceMemory *out) {
+MOCK_VK_API(VkResult, AllocateMemory, VkDevice handle, const VkMemoryAllocateInfo *info,
+            MOCK_VK_HOOKS, VkDeviceMemory *out) {
     VkResult result = mock_vk_enter(MOCK_VK_AllocateMemory);
     mock_vk_device *d = mock_vk_device_of(handle);
     const VkImportMemoryHostPointerInfoEXT *import = mock_vk_chained(
@@ -203,9 +203,8 @@ static VkResult mock_vkAllocateMemory(VkDevice handle, const VkMemoryAllocateInf
 
 MOCK_VK_DESTROY(FreeMemory, VkDeviceMemory, MEMORY)
 
-static VkResult mock_vkMapMemory(VkDevice handle, VkDeviceMemory memory, VkDeviceSize offset,
-                                 VkDeviceSize size TEST_UNUSED, VkMemoryMapFlags flags TEST_UNUSED,
-                                 void **out) {
+MOCK_VK_API(VkResult, MapMemory, VkDevice handle, VkDeviceMemory memory, VkDeviceSize offset,
+            VkDeviceSize size, VkMemoryMapFlags flags, void **out) {
     VkResult failure = mock_vk_enter(MOCK_VK_MapMemory);
     mock_vk_device *d = mock_vk_device_of(handle);
     const mock_vk_memory *m = MOCK_VK_OBJECT(mock_vk_memory, memory, MEMORY, d);
@@ -218,9 +217,9 @@ static VkResult mock_vkMapMemory(VkDevice handle, VkDeviceMemory memory, VkDevic
     return failure;
 }
 
-static VkResult mock_vkGetMemoryHostPointerPropertiesEXT(
-    VkDevice handle, VkExternalMemoryHandleTypeFlagBits type TEST_UNUSED, const void *pointer,
-    VkMemoryHostPointerPropertiesEXT *out) {
+MOCK_VK_API(VkResult, GetMemoryHostPointerPropertiesEXT, VkDevice handle,
+            VkExternalMemoryHandleTypeFlagBits type, const void *pointer,
+            VkMemoryHostPointerPropertiesEXT *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_GetMemoryHostPointerPropertiesEXT);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_check((uintptr_t)pointer % d->desc->import_alignment == 0,
@@ -268,8 +267,8 @@ static void mock_vk_buffer_make(mock_vk_buffer *b, const VkBufferCreateInfo *inf
 
 MOCK_VK_CREATE(Buffer, mock_vk_buffer, BUFFER, mock_vk_buffer_make)
 
-static void mock_vkGetBufferMemoryRequirements(VkDevice handle, VkBuffer buffer,
-                                               VkMemoryRequirements *out) {
+MOCK_VK_API(void, GetBufferMemoryRequirements, VkDevice handle, VkBuffer buffer,
+            VkMemoryRequirements *out) {
     (void)mock_vk_enter(MOCK_VK_GetBufferMemoryRequirements);
     mock_vk_device *d = mock_vk_device_of(handle);
     const mock_vk_buffer *b = MOCK_VK_OBJECT(mock_vk_buffer, buffer, BUFFER, d);
@@ -279,8 +278,8 @@ static void mock_vkGetBufferMemoryRequirements(VkDevice handle, VkBuffer buffer,
                                       : (1u << d->physical->memory.memoryTypeCount) - 1;
 }
 
-static VkResult mock_vkBindBufferMemory(VkDevice handle, VkBuffer buffer, VkDeviceMemory memory,
-                                        VkDeviceSize offset) {
+MOCK_VK_API(VkResult, BindBufferMemory, VkDevice handle, VkBuffer buffer, VkDeviceMemory memory,
+            VkDeviceSize offset) {
     VkResult failure = mock_vk_enter(MOCK_VK_BindBufferMemory);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_buffer *b = MOCK_VK_OBJECT(mock_vk_buffer, buffer, BUFFER, d);
@@ -300,8 +299,8 @@ static VkResult mock_vkBindBufferMemory(VkDevice handle, VkBuffer buffer, VkDevi
     return VK_SUCCESS;
 }
 
-static VkDeviceAddress mock_vkGetBufferDeviceAddress(VkDevice handle,
-                                                     const VkBufferDeviceAddressInfo *info) {
+MOCK_VK_API(VkDeviceAddress, GetBufferDeviceAddress, VkDevice handle,
+            const VkBufferDeviceAddressInfo *info) {
     (void)mock_vk_enter(MOCK_VK_GetBufferDeviceAddress);
     return mock_vk_address(
         MOCK_VK_OBJECT(mock_vk_buffer, info->buffer, BUFFER, mock_vk_device_of(handle)));

@@ -5,7 +5,7 @@
 #include "vulkan_base.h"
 
 /* Of creating and destroying functions: nobody has any. */
-#define MOCK_VK_HOOKS const VkAllocationCallbacks *hooks TEST_UNUSED
+#define MOCK_VK_HOOKS const VkAllocationCallbacks *hooks
 
 enum { MOCK_VK_DEVICES = 8, MOCK_VK_FAMILIES = 3, MOCK_VK_HEAPS = 3,
        MOCK_VK_STORAGE_ALIGNMENT = 256 };
@@ -201,10 +201,8 @@ static VkResult mock_vk_enable(uint32_t without, const char *const *names, uint3
     return VK_SUCCESS;
 }
 
-static VkResult mock_vkEnumerateDeviceExtensionProperties(VkPhysicalDevice physical,
-                                                          const char *layer TEST_UNUSED,
-                                                          uint32_t *count,
-                                                          VkExtensionProperties *out) {
+MOCK_VK_API(VkResult, EnumerateDeviceExtensionProperties, VkPhysicalDevice physical,
+            const char *layer, uint32_t *count, VkExtensionProperties *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumerateDeviceExtensionProperties);
     return failure != VK_SUCCESS
                ? failure
@@ -245,8 +243,8 @@ static void mock_vk_property(const mock_vk_physical *p, void *at) {
     }
 }
 
-static void mock_vkGetPhysicalDeviceProperties2(VkPhysicalDevice physical,
-                                                VkPhysicalDeviceProperties2 *out) {
+MOCK_VK_API(void, GetPhysicalDeviceProperties2, VkPhysicalDevice physical,
+            VkPhysicalDeviceProperties2 *out) {
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceProperties2);
     const mock_vk_physical *p = mock_vk_physical_of(physical);
     out->properties = p->properties;
@@ -255,23 +253,21 @@ static void mock_vkGetPhysicalDeviceProperties2(VkPhysicalDevice physical,
     }
 }
 
-static void mock_vkGetPhysicalDeviceMemoryProperties2(VkPhysicalDevice physical,
-                                                      VkPhysicalDeviceMemoryProperties2 *out) {
+MOCK_VK_API(void, GetPhysicalDeviceMemoryProperties2, VkPhysicalDevice physical,
+            VkPhysicalDeviceMemoryProperties2 *out) {
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceMemoryProperties2);
     out->memoryProperties = mock_vk_physical_of(physical)->memory;
 }
 
-static void mock_vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physical,
-                                                          uint32_t *count,
-                                                          VkQueueFamilyProperties *out) {
+MOCK_VK_API(void, GetPhysicalDeviceQueueFamilyProperties, VkPhysicalDevice physical,
+            uint32_t *count, VkQueueFamilyProperties *out) {
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceQueueFamilyProperties);
     const mock_vk_physical *p = mock_vk_physical_of(physical);
     (void)mock_vk_give(p->families, sizeof p->families[0], p->family_count, count, out);
 }
 
-static VkResult mock_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT(VkPhysicalDevice physical,
-                                                                    uint32_t *count,
-                                                                    VkTimeDomainEXT *out) {
+MOCK_VK_API(VkResult, GetPhysicalDeviceCalibrateableTimeDomainsEXT, VkPhysicalDevice physical,
+            uint32_t *count, VkTimeDomainEXT *out) {
     static const VkTimeDomainEXT domains[2] = {
         VK_TIME_DOMAIN_DEVICE_EXT, VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT
     };
@@ -322,8 +318,8 @@ static void mock_vk_feature(const mock_vk_physical *p, VkBaseOutStructure *s) {
     }
 }
 
-static void mock_vkGetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
-                                              VkPhysicalDeviceFeatures2 *out) {
+MOCK_VK_API(void, GetPhysicalDeviceFeatures2, VkPhysicalDevice physical,
+            VkPhysicalDeviceFeatures2 *out) {
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceFeatures2);
     const mock_vk_physical *p = mock_vk_physical_of(physical);
     for (VkBaseOutStructure *s = (VkBaseOutStructure *)(void *)out; s; s = s->pNext) {
@@ -353,14 +349,14 @@ static uint32_t mock_vk_enabled(const mock_vk_physical *p, const void *chain) {
 
 /* ---- instances ---- */
 
-static VkResult mock_vkEnumerateInstanceVersion(uint32_t *version) {
+MOCK_VK_API(VkResult, EnumerateInstanceVersion, uint32_t *version) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumerateInstanceVersion);
     *version = mock_vk_defaults(&mock_vk_options).api_version;
     return failure;
 }
 
-static VkResult mock_vkEnumerateInstanceExtensionProperties(const char *layer, uint32_t *count,
-                                                            VkExtensionProperties *out) {
+MOCK_VK_API(VkResult, EnumerateInstanceExtensionProperties, const char *layer, uint32_t *count,
+            VkExtensionProperties *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumerateInstanceExtensionProperties);
     if (failure != VK_SUCCESS) {
         return failure;
@@ -372,8 +368,8 @@ static VkResult mock_vkEnumerateInstanceExtensionProperties(const char *layer, u
     return mock_vk_list_extensions(mock_vk_options.without, 0, 0, count, out);
 }
 
-static VkResult mock_vkCreateInstance(const VkInstanceCreateInfo *info, MOCK_VK_HOOKS,
-                                      VkInstance *out) {
+MOCK_VK_API(VkResult, CreateInstance, const VkInstanceCreateInfo *info, MOCK_VK_HOOKS,
+            VkInstance *out) {
     VkResult result = mock_vk_enter(MOCK_VK_CreateInstance);
     *out = VK_NULL_HANDLE;
     if (result == VK_SUCCESS) {
@@ -393,7 +389,7 @@ static VkResult mock_vkCreateInstance(const VkInstanceCreateInfo *info, MOCK_VK_
     return VK_SUCCESS;
 }
 
-static void mock_vkDestroyInstance(VkInstance handle, MOCK_VK_HOOKS) {
+MOCK_VK_API(void, DestroyInstance, VkInstance handle, MOCK_VK_HOOKS) {
     (void)mock_vk_enter(MOCK_VK_DestroyInstance);
     mock_vk_instance *instance = MOCK_VK_OBJECT(mock_vk_instance, handle, INSTANCE, NULL);
     uint32_t devices = __atomic_load_n(&instance->devices, __ATOMIC_ACQUIRE);
@@ -406,8 +402,8 @@ static void mock_vkDestroyInstance(VkInstance handle, MOCK_VK_HOOKS) {
     free(instance);
 }
 
-static VkResult mock_vkEnumeratePhysicalDevices(VkInstance handle, uint32_t *count,
-                                                VkPhysicalDevice *out) {
+MOCK_VK_API(VkResult, EnumeratePhysicalDevices, VkInstance handle, uint32_t *count,
+            VkPhysicalDevice *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumeratePhysicalDevices);
     mock_vk_instance *instance = MOCK_VK_OBJECT(mock_vk_instance, handle, INSTANCE, NULL);
     VkPhysicalDevice all[MOCK_VK_DEVICES];
@@ -421,9 +417,9 @@ static VkResult mock_vkEnumeratePhysicalDevices(VkInstance handle, uint32_t *cou
 /* ---- the layer's messages: it is there and says something at each submit, and whenever
    the pipelines are asked for ---- */
 
-static VkResult mock_vkCreateDebugUtilsMessengerEXT(VkInstance handle,
-                                                    const VkDebugUtilsMessengerCreateInfoEXT *info,
-                                                    MOCK_VK_HOOKS, VkDebugUtilsMessengerEXT *out) {
+MOCK_VK_API(VkResult, CreateDebugUtilsMessengerEXT, VkInstance handle,
+            const VkDebugUtilsMessengerCreateInfoEXT *info, MOCK_VK_HOOKS,
+            VkDebugUtilsMessengerEXT *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_CreateDebugUtilsMessengerEXT);
     mock_vk_instance *instance = MOCK_VK_OBJECT(mock_vk_instance, handle, INSTANCE, NULL);
     *out = VK_NULL_HANDLE;
@@ -434,9 +430,8 @@ static VkResult mock_vkCreateDebugUtilsMessengerEXT(VkInstance handle,
     return failure;
 }
 
-static void mock_vkDestroyDebugUtilsMessengerEXT(VkInstance handle,
-                                                 VkDebugUtilsMessengerEXT messenger TEST_UNUSED,
-                                                 MOCK_VK_HOOKS) {
+MOCK_VK_API(void, DestroyDebugUtilsMessengerEXT, VkInstance handle,
+            VkDebugUtilsMessengerEXT messenger, MOCK_VK_HOOKS) {
     (void)mock_vk_enter(MOCK_VK_DestroyDebugUtilsMessengerEXT);
     MOCK_VK_OBJECT(mock_vk_instance, handle, INSTANCE, NULL)->messenger.pfnUserCallback = NULL;
 }

@@ -187,9 +187,8 @@ static void mock_vk_cache_make(mock_vk_object *o TEST_UNUSED,
 MOCK_VK_CREATE(PipelineCache, mock_vk_object, PIPELINE_CACHE, mock_vk_cache_make)
 
 /* Only the head that all have. */
-static VkResult mock_vkGetPipelineCacheData(VkDevice handle,
-                                            VkPipelineCache cache TEST_UNUSED, size_t *size,
-                                            void *out) {
+MOCK_VK_API(VkResult, GetPipelineCacheData, VkDevice handle, VkPipelineCache cache, size_t *size,
+            void *out) {
     VkResult result = mock_vk_enter(MOCK_VK_GetPipelineCacheData);
     mock_vk_device *d = mock_vk_device_of(handle);
     const VkPhysicalDeviceProperties *p = &d->physical->properties;
@@ -248,10 +247,9 @@ static mock_vk_pipeline *mock_vk_pipeline_make(mock_vk_device *d,
     return p;
 }
 
-static VkResult mock_vkCreateComputePipelines(VkDevice handle,
-                                              VkPipelineCache cache TEST_UNUSED, uint32_t count,
-                                              const VkComputePipelineCreateInfo *infos,
-                                              MOCK_VK_HOOKS, VkPipeline *out) {
+MOCK_VK_API(VkResult, CreateComputePipelines, VkDevice handle, VkPipelineCache cache,
+            uint32_t count, const VkComputePipelineCreateInfo *infos, MOCK_VK_HOOKS,
+            VkPipeline *out) {
     VkResult result = mock_vk_enter(MOCK_VK_CreateComputePipelines);
     mock_vk_device *d = mock_vk_device_of(handle);
     for (uint32_t i = 0; i < count; i++) {
@@ -264,9 +262,9 @@ static VkResult mock_vkCreateComputePipelines(VkDevice handle,
 MOCK_VK_DESTROY(DestroyPipeline, VkPipeline, PIPELINE)
 
 /* One of each format. */
-static VkResult mock_vkGetPipelineExecutableStatisticsKHR(
-    VkDevice handle, const VkPipelineExecutableInfoKHR *info, uint32_t *count,
-    VkPipelineExecutableStatisticKHR *out) {
+MOCK_VK_API(VkResult, GetPipelineExecutableStatisticsKHR, VkDevice handle,
+            const VkPipelineExecutableInfoKHR *info, uint32_t *count,
+            VkPipelineExecutableStatisticKHR *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_GetPipelineExecutableStatisticsKHR);
     const mock_vk_pipeline *p =
         MOCK_VK_OBJECT(mock_vk_pipeline, info->pipeline, PIPELINE, mock_vk_device_of(handle));
@@ -298,9 +296,8 @@ static void mock_vk_set_pool_make(mock_vk_set_pool *pool, const VkDescriptorPool
 MOCK_VK_CREATE(DescriptorPool, mock_vk_set_pool, DESCRIPTOR_POOL, mock_vk_set_pool_make)
 
 /* One set, as hcq wants them. */
-static VkResult mock_vkAllocateDescriptorSets(VkDevice handle,
-                                              const VkDescriptorSetAllocateInfo *info,
-                                              VkDescriptorSet *out) {
+MOCK_VK_API(VkResult, AllocateDescriptorSets, VkDevice handle,
+            const VkDescriptorSetAllocateInfo *info, VkDescriptorSet *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_AllocateDescriptorSets);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_set_pool *pool =
@@ -330,10 +327,9 @@ static mock_vk_buffer *mock_vk_described(const mock_vk_device *d,
     return b;
 }
 
-static void mock_vkUpdateDescriptorSets(VkDevice handle, uint32_t count,
-                                        const VkWriteDescriptorSet *writes,
-                                        uint32_t copy_count TEST_UNUSED,
-                                        const VkCopyDescriptorSet *copies TEST_UNUSED) {
+MOCK_VK_API(void, UpdateDescriptorSets, VkDevice handle, uint32_t count,
+            const VkWriteDescriptorSet *writes, uint32_t copy_count,
+            const VkCopyDescriptorSet *copies) {
     (void)mock_vk_enter(MOCK_VK_UpdateDescriptorSets);
     mock_vk_device *d = mock_vk_device_of(handle);
     for (uint32_t i = 0; i < count; i++) {

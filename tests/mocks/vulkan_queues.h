@@ -76,8 +76,8 @@ static void mock_vk_semaphore_make(mock_vk_semaphore *s, const VkSemaphoreCreate
 
 MOCK_VK_CREATE(Semaphore, mock_vk_semaphore, SEMAPHORE, mock_vk_semaphore_make)
 
-static VkResult mock_vkGetSemaphoreCounterValue(VkDevice handle, VkSemaphore semaphore,
-                                                uint64_t *out) {
+MOCK_VK_API(VkResult, GetSemaphoreCounterValue, VkDevice handle, VkSemaphore semaphore,
+            uint64_t *out) {
     VkResult result = mock_vk_enter(MOCK_VK_GetSemaphoreCounterValue);
     mock_vk_device *d = mock_vk_device_of(handle);
     const mock_vk_semaphore *s = MOCK_VK_OBJECT(mock_vk_semaphore, semaphore, SEMAPHORE, d);
@@ -101,8 +101,8 @@ static int mock_vk_reached(const mock_vk_device *d, const VkSemaphoreWaitInfo *i
                                                    : reached == info->semaphoreCount;
 }
 
-static VkResult mock_vkWaitSemaphores(VkDevice handle, const VkSemaphoreWaitInfo *info,
-                                      uint64_t timeout) {
+MOCK_VK_API(VkResult, WaitSemaphores, VkDevice handle, const VkSemaphoreWaitInfo *info,
+            uint64_t timeout) {
     VkResult result = mock_vk_enter(MOCK_VK_WaitSemaphores);
     mock_vk_device *d = mock_vk_device_of(handle);
     uint64_t until = mock_vk_now() + (timeout < UINT64_MAX / 2 ? timeout : UINT64_MAX / 2);
@@ -123,7 +123,7 @@ static VkResult mock_vkWaitSemaphores(VkDevice handle, const VkSemaphoreWaitInfo
     return mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : VK_TIMEOUT;
 }
 
-static VkResult mock_vkSignalSemaphore(VkDevice handle, const VkSemaphoreSignalInfo *info) {
+MOCK_VK_API(VkResult, SignalSemaphore, VkDevice handle, const VkSemaphoreSignalInfo *info) {
     VkResult failure = mock_vk_enter(MOCK_VK_SignalSemaphore);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_semaphore *s = MOCK_VK_OBJECT(mock_vk_semaphore, info->semaphore, SEMAPHORE, d);
@@ -305,19 +305,19 @@ static VkResult mock_vk_submit(mock_vk_entry entry, VkQueue handle, uint32_t cou
     return result;
 }
 
-static VkResult mock_vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
-                                   VkFence fence TEST_UNUSED) {
+MOCK_VK_API(VkResult, QueueSubmit, VkQueue queue, uint32_t count, const VkSubmitInfo *infos,
+            VkFence fence) {
     return mock_vk_submit(MOCK_VK_QueueSubmit, queue, count, infos, NULL);
 }
 
-static VkResult mock_vkQueueSubmit2(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
-                                    VkFence fence TEST_UNUSED) {
+MOCK_VK_API(VkResult, QueueSubmit2, VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
+            VkFence fence) {
     return mock_vk_submit(MOCK_VK_QueueSubmit2, queue, count, NULL, infos);
 }
 
 /* ---- waiting for all ---- */
 
-static VkResult mock_vkDeviceWaitIdle(VkDevice handle) {
+MOCK_VK_API(VkResult, DeviceWaitIdle, VkDevice handle) {
     VkResult result = mock_vk_enter(MOCK_VK_DeviceWaitIdle);
     mock_vk_device *d = mock_vk_device_of(handle);
     for (uint32_t i = 0; i < d->queue_count; i++) {

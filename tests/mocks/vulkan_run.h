@@ -15,9 +15,8 @@ static uint64_t mock_vk_ticks(const mock_vk_device *d, uint64_t host_ns, uint32_
 }
 
 /* The clocks are read one after another, up to 100 ns apart. */
-static VkResult mock_vkGetCalibratedTimestampsEXT(VkDevice handle, uint32_t count,
-                                                  const VkCalibratedTimestampInfoEXT *infos,
-                                                  uint64_t *out, uint64_t *deviation) {
+MOCK_VK_API(VkResult, GetCalibratedTimestampsEXT, VkDevice handle, uint32_t count,
+            const VkCalibratedTimestampInfoEXT *infos, uint64_t *out, uint64_t *deviation) {
     VkResult failure = mock_vk_enter(MOCK_VK_GetCalibratedTimestampsEXT);
     mock_vk_device *d = mock_vk_device_of(handle);
     uint64_t now = mock_vk_now(), late = d->desc->flags & MOCK_VK_WRONG_CLOCK ? 1000000000 : 0;
