@@ -195,7 +195,6 @@ struct hcqi_k_place { hcqi_k_dims id, size; };
 #define HCQI_K_PASS(kind, type, name) , HCQI_K_##kind(type){name}
 #define HCQI_K_REST_OF(skip, ...) __VA_ARGS__
 #define HCQI_K_REST(...) HCQI_K_REST_OF(__VA_ARGS__)
-#define HCQI_K_NONE(VAR)
 #define HCQI_K_SHARED(type, name, dims) static __shared__ type name dims;
 #define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, , HCQI_K_BLOCK_SIZE)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
@@ -294,7 +293,6 @@ typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
 #define HCQI_K_MEMBER(kind, type, name) HCQI_K_C_##kind(HCQI_K_MEMBER_OF, type, name)
 #define HCQI_K_PASS(kind, type, name) HCQI_K_C_##kind(HCQI_K_PASS_OF, type, name)
 #define HCQI_K_ARG(kind, type, name) HCQI_K_C_##kind(HCQI_K_ARG_OF, type, name)
-#define HCQI_K_NONE(VAR) VAR(char, hcqi_none, [1])
 #define HCQI_K_SHARED(type, name, dims) type name dims;
 #define HCQ_KERNEL(name, ARGS) HCQI_K_KERNEL(name, ARGS, HCQI_K_NONE, 0, 0, 0, hcqi_b->block)
 #define HCQ_BLOCK_KERNEL(name, ARGS, SHARED, x, y, z)                              \
@@ -378,6 +376,7 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQI_K_VALUE(type) type
 #define HCQI_K_STRUCT(type) type
 #define HCQI_K_PARAM(kind, type, name) , HCQI_UNUSED const HCQI_K_##kind(type) name
+#define HCQI_K_NONE(VAR)
 #define HCQI_K_SHARED_PARAM(type, name, dims) , HCQI_UNUSED type name dims
 #define HCQI_K_SHARED_PASS(type, name, dims) , name
 
@@ -428,8 +427,8 @@ HCQ_BUFFERS(u64s, u64, 8); HCQ_BUFFERS(f64s, f64, 8);
    integer, which is then in the low bits. */
 HCQ_FN f32 hcq_floor(f32 x) {
     f32 size = hcq_abs(x), whole = size + 8388608.0f - 8388608.0f;
-    f32 near = x < 0.0f ? -whole : whole;
-    return size < 8388608.0f ? (near > x ? near - 1.0f : near) : x;
+    f32 nearest = x < 0.0f ? -whole : whole;
+    return size < 8388608.0f ? (nearest > x ? nearest - 1.0f : nearest) : x;
 }
 
 HCQ_FN f32 hcq_exp(f32 x) {
@@ -444,9 +443,9 @@ HCQ_FN f32 hcq_exp(f32 x) {
 }
 
 HCQ_FN f32 hcq_log(f32 x) {
-    bool small = x < 1.17549435e-38f;
-    u32 bits = hcq_u32_bits(small ? x * 8388608.0f : x);
-    f32 e = f32(i32(bits >> 23)) - (small ? 149.0f : 126.0f);
+    bool tiny = x < 1.17549435e-38f;
+    u32 bits = hcq_u32_bits(tiny ? x * 8388608.0f : x);
+    f32 e = f32(i32(bits >> 23)) - (tiny ? 149.0f : 126.0f);
     f32 m = hcq_f32_bits((bits & 0x7fffffu) | 0x3f000000u);
     bool low = m < 0.707106781f;
     e = low ? e - 1.0f : e;
@@ -491,10 +490,10 @@ HCQ_FN f32 hcq_f16_to_f32(u32 bits) {
 
 HCQ_FN u32 hcq_f32_to_f16(f32 x) {
     u32 bits = hcq_u32_bits(x), sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
-    u32 small = hcq_u32_bits(hcq_f32_bits(a) * 16777216.0f + 8388608.0f) - 0x4b000000u;
+    u32 tiny = hcq_u32_bits(hcq_f32_bits(a) * 16777216.0f + 8388608.0f) - 0x4b000000u;
     u32 normal = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13;
     return sign | (a > 0x7f800000u ? 0x7e00u : a >= 0x477ff000u ? 0x7c00u :
-                   a < 0x38800000u ? small : normal);
+                   a < 0x38800000u ? tiny : normal);
 }
 
 #endif
