@@ -615,7 +615,7 @@ words() { # what other headers make macros of is no name here
     need gcc
     ! vulkan_headers || set -- -DHCQ_VULKAN
     run gcc -std=c11 -fsyntax-only "$@" -DHCQ_CUDA -DHCQ_CPU -DHCQ_IMPLEMENTATION -I. \
-        -include tests/portability/words.h hcq.h
+        -include tests/portability/words.h hcq_kernel.h
 }
 
 unit() { # the pieces, through names that only the implementation knows

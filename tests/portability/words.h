@@ -1,6 +1,6 @@
 /* words.h - words that <windows.h> and what it includes make macros of (minwindef.h,
    rpcndr.h, combaseapi.h, winnt.h, wingdi.h ...), and some of other systems.
-   Include first: hcq.h may use none of them as a name. */
+   Include first: hcq.h and hcq_kernel.h may use none of them as a name. */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <dlfcn.h>
