@@ -59,8 +59,8 @@
    no pointers, casts in brackets, strings, enum, static, typedef, goto, sizeof, no
    recursion, no numbers of 64 bits but u64(1u) << 40u; u32 and i32 are converted
    by hand; kernels of a file name their shared memory differently. GLSL keeps words to
-   itself (half, input, output, sample, filter, common, active, buffer, in, out ...). A
-   buffer has up to 2^31 elements, a grid 2^32 threads each way.
+   itself (half, input, output, filter, active, buffer, in, out ...). A buffer has up to
+   2^31 elements, a grid 2^32 threads each way and on CUDA 65535 blocks in y and z.
 
    Numbers. Integers wrap, f32 + - * round to nearest and are never fused: the same on
    all devices that keep denormals (gcc and clang fuse on ARM, and on x86 with -march:

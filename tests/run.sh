@@ -29,13 +29,13 @@
 #            one; every answer that four threads get and the data of their streams
 #            are what a model says; random graphs give what their calls give one
 #            after another, and their plans wait for what they must and nothing
-#            else
+#            else; kernels that are written once compute what plain C does
 #   default  narrow counters and both means of counting on CUDA; NDEBUG; condition
 #            variables; one-file header; TSan, ASan, UBSan; Vulkan's validation
 #            layer has nothing to say; drivers of other shapes and failures
 #            (mocks), under the sanitizers, too;
 #            machines without Vulkan, without CUDA or with a part of it; kernels
-#            are what their sources say; answers and data also where signals
+#            are what their sources say, and what they may not be is refused; answers and data also where signals
 #            interrupt every system call; starting never hangs; memory stays flat;
 #            500 seeds of graphs; a profile
 #            opens as JSON and in a browser; the examples and snippets do what they
@@ -370,6 +370,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         extra="-O0 -include $bin/apart.h $bin/$config-hcq.o"
         ;;
     esac
+    [ "$program" != kernels ] || extra="$extra -O3" # by vectors, as a user has them
     # A failed check ends a test by a jump that gcc cannot see, so that it takes
     # what comes after for reachable.
     # Nor that a refusal of NULL, which tests pass in plain sight, does return.
