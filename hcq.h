@@ -1942,7 +1942,7 @@ struct hcqi_version {
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run. Zero at first: */
-    uint64_t stamp;                    /* last update, 0 = none */
+    uint64_t updated;                  /* by which update last, 0 = none */
     uint32_t newer, older;             /* + 1: updated next, and before it */
     uint64_t dev_serial;
     uint32_t stated, orders;           /* last hcq_queue.stated, hcqi_graph.orders of it + 1 */
@@ -2004,11 +2004,11 @@ typedef struct hcqi_arena {
 } hcqi_arena;
 
 /* The last submission of a device before a block was freed, or that runs a launch's slice. */
-typedef struct hcqi_stamp {
+typedef struct hcqi_last {
     hcq_device *dev;
     uint64_t serial;                   /* there may be another one in its place */
     uint64_t number;
-} hcqi_stamp;
+} hcqi_last;
 
 /* A copy over a bridge is two calls, named by the operand that the bridge takes. */
 enum { HCQI_WHOLE, HCQI_OUT, HCQI_IN };
@@ -2114,7 +2114,7 @@ struct hcqi_launch {
     uint64_t serial;
     uint64_t plan;                     /* its serial */
     hcqi_signal *signals[HCQI_MAX_SLICES]; /* place: the call is done */
-    hcqi_stamp slices[HCQI_MAX_SLICES]; /* their jobs */
+    hcqi_last slices[HCQI_MAX_SLICES]; /* their jobs */
     uint32_t signal_count, slice_count;
     struct hcqi_touch *inputs;         /* where they are */
     uint32_t input_capacity;
@@ -2224,9 +2224,9 @@ struct hcqi_allocation {
     int doomed;                        /* hcq_free_after was called */
     hcqi_allocation *twin;             /* of a bridge */
     uint32_t names;                    /* by recordings and pending frees */
-    uint64_t number;                   /* as in a stamp, on its own device */
-    hcqi_stamp *stamps;                /* devices it is mapped to */
-    uint32_t stamp_count, stamp_capacity;
+    uint64_t number;                   /* as of the users, of its own device */
+    hcqi_last *users;                  /* devices it is mapped to */
+    uint32_t user_count, user_capacity;
     hcqi_allocation *next, *prev;      /* in a list of hcq_device.freed_head */
     hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
     hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
@@ -4003,16 +4003,16 @@ static HCQI_COLD const char *hcqi_address_bad(const hcq_device *dev, uint64_t ad
 }
 
 /* Is it that device still, and not done? */
-static int hcqi_stamp_unmet(const hcqi_stamp *s) {
+static int hcqi_last_unmet(const hcqi_last *s) {
     return hcqi_device_is(s->dev, s->serial) && s->dev->done_prefix < s->number;
 }
 
 /* Once the block is freed `dev` is to be asked, too. */
-static HCQI_COLD hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
+static HCQI_COLD hcq_result hcqi_allocation_user(hcqi_allocation *a, hcq_device *dev) {
     uint32_t i = 0;
-    while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
-    hcqi_stamp *s = i < a->stamp_count ? &a->stamps[i]
-                  : HCQI_PUSH(&a->dev->hooks, a->stamps, a->stamp_count, a->stamp_capacity);
+    while (i < a->user_count && a->users[i].dev != dev) { i++; }
+    hcqi_last *s = i < a->user_count ? &a->users[i]
+                  : HCQI_PUSH(&a->dev->hooks, a->users, a->user_count, a->user_capacity);
     if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     s->dev = dev;
     s->serial = dev->serial;
@@ -4031,13 +4031,13 @@ static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_
         *why = HCQ_ERROR_FOREIGN;
         return 0;
     }
-    *why = hcqi_allocation_stamp(a, dev);
+    *why = hcqi_allocation_user(a, dev);
     return *why == HCQ_OK ? base + (address - a->memory.address) : 0;
 }
 
 static void hcqi_allocation_delete(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
-    hcqi_delete(&dev->hooks, a->stamps, a->stamp_capacity * sizeof *a->stamps);
+    hcqi_delete(&dev->hooks, a->users, a->user_capacity * sizeof *a->users);
     hcqi_delete(&dev->hooks, a, sizeof *a);
     hcqi_device_unref(dev);
 }
@@ -4127,15 +4127,15 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
     dev->allocated_bytes -= a->memory.size;
     if (a->names != 0) { hcqi_core.named_frees++; }
     a->number = dev->next_number - 1;
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        hcq_device *other = a->stamps[i].dev;
-        if (hcqi_device_open(other)) { a->stamps[i].number = other->next_number - 1; }
+    for (uint32_t i = 0; i < a->user_count; i++) {
+        hcq_device *other = a->users[i].dev;
+        if (hcqi_device_open(other)) { a->users[i].number = other->next_number - 1; }
     }
     hcqi_freed_put(a);
 }
 
 /* Of what the caller named, or NULL: of hcq_free_after, where only running work is left
-   before its points, so that the block can be stamped and is free for whoever comes after
+   before its points, so that its users are known and it is free for whoever comes after
    that, or of the core's own. What leaves the cache does so at the next alloc or free. */
 static void hcqi_allocation_free_late(hcqi_allocation *a) {
     if (a == NULL) { return; }
@@ -6567,7 +6567,7 @@ static hcq_result hcqi_update_end(hcq_queue *q, const hcq_packet *p, int buffers
         m->newer = 0;
         q->newest = index + 1;
     }
-    m->stamp = ++q->updates;
+    m->updated = ++q->updates;
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -7058,7 +7058,7 @@ static HCQI_COLD hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint
         int carried = why == HCQ_ERROR_FOREIGN && q->graph == NULL;
         if (carried && v->packets[at].kind == HCQ_COMMAND_COPY) {
             v->packets[at].flags |= HCQI_FAR;
-            return hcqi_allocation_stamp(a, v->dev);
+            return hcqi_allocation_user(a, v->dev);
         }
         if (address == 0) { return why; }
     }
@@ -7107,7 +7107,7 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
                                                  hcqi_is_placeholder(p->u.copy.src));
     if (c != NULL) { p->flags = (uint8_t)(c->overlap ? HCQ_OVERLAP : 0); }
     if (c != NULL && c->half == HCQI_IN) { p->flags |= HCQI_SECOND; }
-    if (m->stamp != 0 || m->patches != 0 || copies) { p->flags |= HCQ_PACKET_CHANGES; }
+    if (m->updated != 0 || m->patches != 0 || copies) { p->flags |= HCQ_PACKET_CHANGES; }
     HCQI_PASS(hcqi_version_fill(v, p, m));
     for (uint32_t k = 0; k < m->name_count; k++) {
         const hcqi_allocation *a = q->names[m->name_first + k];
@@ -7482,7 +7482,7 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
     if (values == NULL && v->applied < q->updates) { v->has_values = 0; }
     const uint32_t *firsts = q->graph == NULL ? NULL : q->graph->plan.firsts;
     for (uint32_t i = q->newest; r == HCQ_OK && i != 0; i = m[i - 1].older) {
-        if (m[i - 1].stamp <= v->applied) { break; }
+        if (m[i - 1].updated <= v->applied) { break; }
         uint32_t call = firsts == NULL ? i - 1 : firsts[i - 1];
         uint32_t end = firsts == NULL ? i : firsts[i];
         for (; r == HCQ_OK && call < end; call++) { r = hcqi_version_update(v, call, values); }
@@ -9472,9 +9472,9 @@ HCQI_COLD_BEGIN
    over, so that it will be. */
 static int hcqi_freed_done(const hcqi_allocation *a, int soon) {
     if (a->number > (soon ? a->dev->handed_prefix : a->dev->done_prefix)) { return 0; }
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        const hcqi_stamp *s = &a->stamps[i];
-        if (hcqi_stamp_unmet(s) && (!soon || s->number > s->dev->handed_prefix)) { return 0; }
+    for (uint32_t i = 0; i < a->user_count; i++) {
+        const hcqi_last *s = &a->users[i];
+        if (hcqi_last_unmet(s) && (!soon || s->number > s->dev->handed_prefix)) { return 0; }
     }
     return 1;
 }
@@ -9499,9 +9499,9 @@ static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t
    without the lock; their records stay while they are named. */
 static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
     for (hcqi_allocation *a = list; a != NULL; a = a->next) {
-        for (uint32_t i = 0; i < a->stamp_count; i++) {
-            const hcq_device *other = a->stamps[i].dev;
-            if (hcqi_device_is(other, a->stamps[i].serial) && other->backend->unmap != NULL) {
+        for (uint32_t i = 0; i < a->user_count; i++) {
+            const hcq_device *other = a->users[i].dev;
+            if (hcqi_device_is(other, a->users[i].serial) && other->backend->unmap != NULL) {
                 other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
             }
         }
@@ -9581,8 +9581,8 @@ static hcq_result hcqi_freed_reuse(hcqi_allocation **block) {
     *now = *a;
     now->names = 0;
     a->state = HCQI_TOMB;
-    a->stamps = NULL;                  /* they are the new one's */
-    a->stamp_count = a->stamp_capacity = 0;
+    a->users = NULL;                   /* they are the new one's */
+    a->user_count = a->user_capacity = 0;
     return HCQ_OK;
 }
 
@@ -9613,7 +9613,7 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, void *ptr, uint64_t size
 }
 
 /* A cached block or a new one, into the table. `apart`: may let go of the lock. `soon`:
-   one that is not idle will do, its stamps say what still runs. */
+   one that is not idle will do, its users say what still runs. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
                              int soon, hcqi_allocation **out) {
     if (flags & HCQ_HOST_WRITES) { flags |= HCQ_HOST_VISIBLE; }
@@ -9768,14 +9768,14 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
     HCQI_PASS(hcqi_device_check(dev, bad));
     HCQI_PASS(hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, &a));
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
-    if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count + 1)) {
+    if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->user_count + 1)) {
         if (wait_count != 0) { memcpy(all, waits, wait_count * sizeof *all); }
         if (a->number > dev->done_prefix) {
             all[count++] = hcq_at(hcqi_signal_handle(dev->timeline), a->number);
         }
-        for (uint32_t i = 0; i < a->stamp_count; i++) {
-            const hcqi_stamp *s = &a->stamps[i];
-            if (!hcqi_stamp_unmet(s)) { continue; }
+        for (uint32_t i = 0; i < a->user_count; i++) {
+            const hcqi_last *s = &a->users[i];
+            if (!hcqi_last_unmet(s)) { continue; }
             all[count++] = hcq_at(hcqi_signal_handle(s->dev->timeline), s->number);
         }
         r = hcqi_submit_action(dev, all, count, NULL, point);
@@ -10347,7 +10347,7 @@ static hcq_result hcqi_bridge_begin(hcqi_bridge *b, int k, hcq_device *dev, hcq_
     HCQI_PASS(hcqi_alloc(dev, size, HCQ_HOST_VISIBLE, 0, 0, &a));
     b->a[k] = a;
     a->names++;
-    hcq_result r = hcqi_allocation_stamp(a, other); /* it uses the bridge in any case */
+    hcq_result r = hcqi_allocation_user(a, other); /* it uses the bridge in any case */
     int tries = dev->backend == other->backend || (other->info.features & HCQ_FEATURE_HOST_MEMORY);
     if (r != HCQ_OK || !tries) { return r == HCQ_OK ? HCQ_ERROR_FOREIGN : r; }
     (void)hcqi_allocation_map(other, a, a->memory.address, &r);
@@ -12945,7 +12945,7 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
     const hcqi_plan *plan = &m->queue->graph->plan;
     uint32_t slice = job->version->slice;
     for (uint32_t k = 0; k < m->slice_count; k++) {
-        const hcqi_stamp *s = &m->slices[k];
+        const hcqi_last *s = &m->slices[k];
         int meets = m->whole || k == slice;
         if (!meets) {
             const hcqi_set *x = &plan->cross[slice * plan->slice_count + k];
@@ -12954,7 +12954,7 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
                 meets |= (x->words[w] & m->same.words[w]) != 0;
             }
         }
-        if (!meets || !hcqi_stamp_unmet(s)) { continue; }
+        if (!meets || !hcqi_last_unmet(s)) { continue; }
         hcqi_job_wait_for(job, tail, s->dev->exact, s->number);
         (*tail)->order = 1;
     }
@@ -13059,7 +13059,7 @@ static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
         hcqi_submit *s = &w->submits[d];
         hcqi_submit_number(s);
         for (uint32_t i = 0; i < s->count; i++) {
-            hcqi_stamp job = { s->dev, s->dev->serial, s->first + i };
+            hcqi_last job = { s->dev, s->dev->serial, s->first + i };
             launch->slices[s->versions[i]->slice] = job;
         }
     }
