@@ -504,7 +504,7 @@ def digest():
     h = hashlib.sha256()
     names = glob.glob(os.path.join(ROOT, 'hcq*.h')) + [
         f for folder in ('tests', 'examples')
-        for f in glob.glob(os.path.join(ROOT, folder, '**/*.[ch]'), recursive=True)]
+        for f in glob.glob(os.path.join(ROOT, folder, '**/*.[chk]'), recursive=True)]
     for name in sorted(names):
         with open(name, 'rb') as f:
             h.update(name.encode() + f.read())
