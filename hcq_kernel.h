@@ -268,8 +268,8 @@ typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
 #define HCQ_KERNEL_PTX(file) static const char HCQI_UNUSED file##_ptx[]
 #define HCQ_KERNEL_GPU(name, spirv, size, ptx)                                     \
     static const hcq_code HCQI_UNUSED name##_gpu[] = {{spirv, size, NULL}, {ptx, 0, #name}}
-#define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND(HCQI_K_GPU_##name, NULL, ~))
-#define HCQI_K_SECOND(...) HCQI_K_SECOND_(__VA_ARGS__)
+#define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND((HCQI_K_GPU_##name, NULL, ~)))
+#define HCQI_K_SECOND(list) HCQI_K_SECOND_ list
 #define HCQI_K_SECOND_(a, b, ...) b
 
 /* Of an argument: its type in the struct, what the body gets, hcq's kind. */

@@ -56,8 +56,8 @@
           uvec3 id = base + gl_WorkGroupID;
           uvec3 thread = base * gl_WorkGroupSize + gl_GlobalInvocationID;
 
-   gl_NumWorkGroups is then that of the part: who needs the grid's size takes it as
-   an argument. Without a base such a grid is HCQ_ERROR_LIMIT when its command is
+   Shaders of hcq_kernel.h do so. gl_NumWorkGroups is then that of the part: who needs
+   the grid's size takes it as an argument. Without a base such a grid is HCQ_ERROR_LIMIT when its command is
    recorded for the device: by bind, or by submit. So is, in any shader, such a
    maximum of a grid that is read from memory, which never runs in parts.
 
