@@ -1,4 +1,4 @@
-/* bench_queue.c - replay and round trips. */
+/* bench_queue.c - replay, submit, round trips, update. */
 
 #define _GNU_SOURCE
 #include "bench.h"
@@ -28,15 +28,19 @@ hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn,
     return program;
 }
 
+static void chain_record(bench_chain *chain, uint32_t count) {
+    bench_tiny_args args = {chain->counter.address};
+    for (uint32_t i = 0; i < count; i++) {
+        bench_exec(chain->queue, chain->program, &args, sizeof args);
+    }
+}
+
 void bench_chain_open(bench_chain *chain, uint32_t count) {
     CHECK(hcq_open("CPU", NULL, &chain->device));
     chain->counter = bench_buffer(chain->device, sizeof(uint64_t));
     chain->program = bench_program(chain->device, "tiny", bench_tiny, HCQ_ARG_NONE);
     chain->queue = bench_queue(chain->device, HCQ_COMPUTE);
-    bench_tiny_args args = {chain->counter.address};
-    for (uint32_t i = 0; i < count; i++) {
-        bench_exec(chain->queue, chain->program, &args, sizeof args);
-    }
+    chain_record(chain, count);
     CHECK(hcq_queue_bind(chain->queue, chain->device));
 }
 
@@ -122,7 +126,7 @@ static void replay_1000_tbb(bench_result *result) {
    what it finds and raises `head`; the producer spins on that. This is the
    least that a submit, run, see round trip between two threads can cost. */
 
-enum { RING_SLOTS = 256 };
+enum { RING_SLOTS = 256, BURST = 64 };
 
 typedef struct ring {
     _Alignas(64) _Atomic uint64_t tail;
@@ -138,6 +142,21 @@ static inline void pause_cpu(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
+}
+
+static void ring_push(ring *r, hcq_cpu_fn fn, const void *args) {
+    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    bench_node *slot = &r->slots[tail % RING_SLOTS];
+    slot->fn = fn;
+    slot->args = args;
+    atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
+}
+
+static void ring_drain(ring *r) {
+    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    while (atomic_load_explicit(&r->head, memory_order_acquire) < tail) {
+        pause_cpu();
+    }
 }
 
 static void *ring_thread(void *ctx) {
@@ -172,13 +191,74 @@ static void ring_end(void *ctx) {
 static void ring_roundtrip(void *ctx, uint64_t n) {
     ring *r = (ring *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-        r->slots[tail % RING_SLOTS] = (bench_node){bench_tiny, &r->args};
-        atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
-        while (atomic_load_explicit(&r->head, memory_order_acquire) <= tail) {
-            pause_cpu();
-        }
+        ring_push(r, bench_tiny, &r->args);
+        ring_drain(r);
     }
+}
+
+/* ---- submit call --------------------------------------------------------- */
+/* Bursts of 64 submits while the other thread is awake and works them off; only
+   the calls are timed, the wait for the burst is not. */
+
+typedef struct bursts {
+    bench_chain chain;
+    ring *ring;
+} bursts;
+
+static uint64_t hcq_burst(bursts *b) {
+    hcq_point done = {{0}, 0};
+    bench_submit_and_wait(b->chain.queue, b->chain.device);
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < BURST; i++) {
+        hcq_queue_submit(b->chain.queue, b->chain.device, &done);
+    }
+    uint64_t end = bench_now();
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
+    return end - start;
+}
+
+static uint64_t ring_burst(bursts *b) {
+    ring_roundtrip(b->ring, 1);
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < BURST; i++) {
+        ring_push(b->ring, bench_tiny, &b->ring->args);
+    }
+    uint64_t end = bench_now();
+    ring_drain(b->ring);
+    return end - start;
+}
+
+/* 300 bursts, after 1000 to warm up. */
+static double burst_pass(bursts *b, uint64_t (*burst)(bursts *)) {
+    uint64_t sum = 0;
+    uint32_t warm = bench_of(10, 1000, 1000), count = bench_of(3, 300, 300);
+    for (uint32_t i = 0; i < warm + count; i++) {
+        uint64_t ns = burst(b);
+        sum += i < warm ? 0 : ns;
+    }
+    return (double)sum / ((double)count * BURST);
+}
+
+static double hcq_pass(void *ctx) { return burst_pass((bursts *)ctx, hcq_burst); }
+
+static double ring_pass(void *ctx) {
+    bursts *b = (bursts *)ctx;
+    ring_begin(b->ring);
+    double ns = burst_pass(b, ring_burst);
+    ring_end(b->ring);
+    return ns;
+}
+
+static void submit_call(bench_result *result) {
+    static double (*const passes[2])(void *) = {hcq_pass, ring_pass};
+    bench_stats stats[2];
+    bursts b = {.ring = (ring *)bench_alloc(sizeof(ring), 64)};
+    bench_chain_open(&b.chain, 1);
+    bench_passes(passes, 2, &b, bench_of(2, BENCH_MAX_PASSES / 2, BENCH_MAX_PASSES), 2, stats);
+    bench_report(result, &stats[0], &stats[1], 1.0);
+    bench_note(result, "push into a two-thread ring");
+    bench_chain_close(&b.chain);
+    free(b.ring);
 }
 
 /* ---- round trips --------------------------------------------------------- */
@@ -276,11 +356,81 @@ static void roundtrip_sleep(bench_result *result) {
     roundtrip(result, bench_pingpong(), "futex ping-pong, both on one processor");
 }
 
+/* ---- update -------------------------------------------------------------- */
+/* 100 updates of a bound queue of 1000 execs, then a submit. An update also
+   makes the next submit dearer, by writing what changed into the version that
+   it takes: that difference belongs to the cost of an update. */
+
+enum { UPDATES = 100 };
+
+typedef struct update_times { double call, submit; } update_times;
+
+static update_times update_round(bench_chain *chain, uint32_t updates) {
+    static uint32_t turn;
+    update_times t;
+    hcq_point done;
+    hcq_dims grid = hcq_dim(1 + turn++ / 2 % 2, 1, 1); /* never what it was before */
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < updates; i++) {
+        hcq_queue_update_exec(chain->queue, i * (BENCH_CHAIN / UPDATES), &grid, NULL);
+    }
+    uint64_t middle = bench_now();
+    CHECK(hcq_queue_submit(chain->queue, chain->device, &done));
+    uint64_t end = bench_now();
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
+    t.call = (double)(middle - start);
+    t.submit = (double)(end - middle);
+    return t;
+}
+
+static void update_exec(bench_result *result) {
+    enum { ROUNDS = 4000 };
+    static double call[ROUNDS], submit[ROUNDS], plain[ROUNDS];
+    bench_chain chain;
+    uint32_t rounds = bench_of(10, ROUNDS, ROUNDS);
+    bench_chain_open(&chain, BENCH_CHAIN);
+    for (uint32_t i = 0; i < rounds / 2; i++) {
+        update_round(&chain, i % 2 == 0 ? UPDATES : 0);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        update_times with = update_round(&chain, UPDATES);
+        update_times none = update_round(&chain, 0);
+        call[i] = with.call - none.call;
+        submit[i] = with.submit;
+        plain[i] = none.submit;
+    }
+    double per_call = bench_median(call, rounds) / UPDATES;
+    double share = (bench_median(submit, rounds) - bench_median(plain, rounds)) / UPDATES;
+    result->ours = per_call + share;
+    bench_extra_add(result, "call_ns", per_call);
+    bench_extra_add(result, "submit_share_ns", share);
+    bench_chain_close(&chain);
+}
+
+static void record_run(void *ctx, uint64_t n) {
+    bench_chain *chain = (bench_chain *)ctx;
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK(hcq_queue_reset(chain->queue));
+        chain_record(chain, BENCH_CHAIN);
+    }
+}
+
+static void record_exec(bench_result *result) {
+    bench_chain chain;
+    bench_chain_open(&chain, 1);
+    bench_side side = {record_run, &chain};
+    bench_compare(result, &side, 1, g_per_kernel);
+    bench_chain_close(&chain);
+}
+
 const bench bench_queue_rows[] = {
     {"cpu.replay_1000", "ns/kernel", 2.0, replay_1000},
 #ifdef BENCH_TBB
     {"cpu.replay_1000_tbb", "ns/kernel", 0.25, replay_1000_tbb},
 #endif
+    {"cpu.submit_call", "ns", BENCH_NONE, submit_call},
     {"cpu.roundtrip_spin", "ns", 1.5, roundtrip_spin},
     {"cpu.roundtrip_sleep", "ns", 1.3, roundtrip_sleep},
+    {"cpu.update_exec", "ns", BENCH_NONE, update_exec},
+    {"cpu.record_exec", "ns", BENCH_NONE, record_exec},
     {0}};
