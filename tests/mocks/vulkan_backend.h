@@ -340,6 +340,20 @@ TEST_BARE(clock_begins_again) {
     }
 }
 
+/* With calibrated timestamps each answer is read anew: this device's clock is 2 % too fast. */
+TEST_BARE(clock_is_read_anew) {
+    hcq_clock a, b;
+    driver_is("vkmock");
+    mock_vk_options.clock_drift_ppm = 20000;
+    hcq_device *device = backend_open(1);
+    CHECK_OK(hcq_device_clock(device, &a));
+    test_sleep_ms(20);
+    CHECK_OK(hcq_device_clock(device, &b));
+    const uint64_t passed = b.host_ns - a.host_ns, error = a.error_ns + b.error_ns;
+    CHECK(b.device_ns - a.device_ns + error > passed + passed / 100);
+    backend_close(device);
+}
+
 /* Stamps that the host fetches, over many swaps of counters. */
 TEST_BARE(stamps_over_swaps) {
     uint64_t last = 0;
@@ -445,8 +459,12 @@ static void asker_stop(asker *a) {
 static void ask_what_is_done(hcq_device *device) { (void)hcq_device_synchronize(device, 0); }
 
 static void ask_for_pipelines(hcq_device *device) {
+    const hcq_program_desc add = HCQ_PROGRAM(add);
+    hcq_program *program;
     size_t size = 0;
+    (void)hcq_program_create(device, &add, &program);
     (void)hcq_vulkan_cache(device, NULL, &size);
+    hcq_program_destroy(program);
 }
 
 static void ask_to_submit(hcq_device *device) {
@@ -488,7 +506,7 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     CHECK(!backend_left());
 }
 
-/* The layer says something in two threads at once. */
+/* The layer says something in two threads at once, and so do two make a program. */
 TEST_BARE(meanwhile_the_layer_speaks) {
     asker a, b;
     driver_is("vkmock");
@@ -500,6 +518,7 @@ TEST_BARE(meanwhile_the_layer_speaks) {
     asker_start(&b, device, ask_to_submit);
     for (uint32_t i = 0; i < 200; i++) {
         submit_and_wait(q, device);
+        ask_for_pipelines(device);
     }
     asker_stop(&a);
     asker_stop(&b);

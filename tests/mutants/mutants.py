@@ -390,7 +390,8 @@ class Trial:
                 return config == 'plain' and re.match(case.rooms, self.mutant.room)
             if owner and not case.owners & owners or abroad and (case.round or case.seconds > 1):
                 return False
-            return config == 'plain' or (
+            meanwhile = config == 'tsan' and case.test.startswith('meanwhile_')
+            return config == 'plain' or meanwhile or (
                 case.round == 0 and case.how == 'shared' and not abroad and
                 case.program in ('conformance', 'answers', 'alloc'))
 

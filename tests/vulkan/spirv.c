@@ -1,6 +1,6 @@
 /* spirv.c - what the Vulkan backend reads from SPIR-V modules, by its internal
    name: good ones, refused ones with their reasons, and broken ones, which must
-   neither crash it nor keep it busy. No Vulkan is needed.
+   neither crash it nor keep it busy; and types of memory. No Vulkan is needed.
 
    Modules: tests/vulkan/spirv/, of which spirv_modules.sh makes spirv_modules.h. */
 #define HCQ_IMPLEMENTATION
@@ -433,11 +433,19 @@ static void nests_end_soon(TEST_ARGS) {
     }
 }
 
+/* What the host only writes is better not in its cache; hcq flushes nothing. */
+static void memory_is_chosen(TEST_ARGS) {
+    enum { LOCAL = 1, VISIBLE = 2, CACHED = 8, ALL = 15 }; /* Vulkan's bits */
+    assert_true(hcqi_vk_type_score(ALL - CACHED, HCQ_HOST_WRITES) >
+                hcqi_vk_type_score(ALL, HCQ_HOST_WRITES));
+    assert_int_equal(hcqi_vk_type_score(LOCAL | VISIBLE | CACHED, 0), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_say_what_they_are), cmocka_unit_test(headers_are_checked),
         cmocka_unit_test(texts_are_cut), cmocka_unit_test(broken_modules_are_survived),
-        cmocka_unit_test(nests_end_soon),
+        cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);
 }
