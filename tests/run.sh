@@ -679,7 +679,7 @@ validated() { # PROGRAM VARIANTS...: the layer's first message fails a test
 validation_all() {
     rounds=--quick
     validated conformance vulkan,vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow &&
-        for suite in vulkan graph answers; do
+        for suite in vulkan graph answers kernels; do
             validated "$suite" vulkan || return
         done
 }
