@@ -37,7 +37,7 @@
        HCQ_STRUCT(particle) { f32 x, y; u32 age; };
        HCQ_BUFFERS(particles, particle, 4);
 
-   A store to what is IN does not compile, on GPUs nor does a load of what is OUT.
+   A store to what is IN does not compile, nor on GPUs a load of what is OUT.
 
    Threads. HCQ_FOR_X(i, n), HCQ_FOR_XY(i, ni, j, nj) and HCQ_FOR_XYZ run their body for
    the threads of the grid below the bounds, in no order: on the CPU as loops over the
@@ -45,13 +45,14 @@
    have .x .y .z; the size of the grid is an argument if one is needed.
 
    Shared memory. HCQ_BLOCK_KERNEL(name, ARGS, SHARED, 16, 16, 1) has blocks of that
-   size; exec says so, too, or {0,0,0}. SHARED lists what the threads of a block share:
-   #define SUM_SHARED(VAR) VAR(f32, part, [256]). The body is phases, HCQ_PHASE_X(t) { },
-   _XY, _XYZ, or HCQ_PHASE_BELOW(t, n), for the threads t of the block: what a phase
-   stored in shared memory the next one sees. `for` and `if` may stand around phases if
-   they go the same way for all threads. Nothing else lives from one phase to the next:
-   what is declared outside of phases they only read. hcq_kernel.sh refuses what changes
-   it, a phase in a phase, and return, break or continue out of one.
+   size; exec says so, too, or {0,0,0}. SHARED lists what the threads of a block share
+   (on the CPU's stack), if anything: #define SUM_SHARED(VAR) VAR(f32, part, [256]). The
+   body is phases, HCQ_PHASE_X(t) { }, _XY, _XYZ, or HCQ_PHASE_BELOW(t, n), for the
+   threads t of the block: what one stored in shared memory the next one sees. `for` and
+   `if` may stand around them if they go the same way for all threads. Nothing else
+   lives from one phase to the next: what is declared outside they only read.
+   hcq_kernel.sh refuses what changes it, a phase in a phase, and return, break or
+   continue out of one.
 
    Words. HCQ_CONST u32 tap[3] = { 1u, 2u, 1u }; is a table, HCQ_FN f32 twice(f32 x) { }
    a helper, whose parameters may be buffers: f32s, f32s_in, f32s_out. f32(x), u8(x)
