@@ -65,8 +65,9 @@ void main() { $2_main(hcqi_k_args, hcqi_k_base); }
 END
 }
 
-# No product and sum become one: each is decorated with NoContraction. Words in decimal
-# come in, bytes in octal go out.
+# No product and sum become one: each is decorated with NoContraction. A pointer is loaded
+# with its own alignment, which glslang takes for that of what it points to. Words in
+# decimal come in, bytes in octal go out.
 decorate='
     function put(word, i) {
         for (i = 0; i < 4; i++) { printf "\\%03o", word % 256; word = int(word / 256) }
@@ -76,6 +77,8 @@ decorate='
         for (at = 5; at < n; at += int(w[at] / 65536)) {
             op = w[at] % 65536
             if (op >= 19 && op < 60 && !types) { types = at }
+            if (op == 32) { pointer[w[at + 1]] = 1 }
+            if (op == 61 && w[at + 4] == 2 && w[at + 1] in pointer) { w[at + 5] = 8 }
             if (op ~ /^(127|129|131|133|136|140|141)$/) { id[count++] = w[at + 2] }
         }
         for (at = 0; at < n; at++) {
