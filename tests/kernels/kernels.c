@@ -525,17 +525,24 @@ TEST(test_atoms64) {
     CHECK_BYTES(b, sums, sizeof sums);
 }
 
-/* A product and a sum are rounded one by one: each says so in SPIR-V, none is fma in PTX. */
-TEST(test_never_fused) {
+/* A product and a sum are rounded one by one: each says so in SPIR-V, none is fma in PTX.
+   Pointers are loaded with their own alignment. */
+TEST(test_modules) {
     const hcq_program_desc all[] = {HCQ_PROGRAM(nbody), HCQ_PROGRAM(maths), HCQ_PROGRAM(matmul)};
     uint32_t sums = 0, said = 0;
     for (size_t k = 0; k < 3 && all[k].spirv.data != NULL; k++) {
         const uint32_t *words = (const uint32_t *)all[k].spirv.data;
+        uint8_t *pointer = (uint8_t *)calloc(words[3], 1);
         for (size_t at = 5; at < all[k].spirv.size / 4; at += words[at] >> 16) {
             uint32_t op = words[at] & 0xffff;
             sums += op == 127 || op == 129 || op == 131 || op == 133 || op == 136; /* OpFAdd ... */
             said += op == 71 && words[at + 2] == 42; /* OpDecorate, NoContraction */
+            pointer[words[at + 1] % words[3]] |= op == 32; /* OpTypePointer */
+            if (op == 61 && words[at] >> 16 == 6 && pointer[words[at + 1]]) { /* OpLoad, Aligned */
+                CHECK_U64(words[at + 5], 8);
+            }
         }
+        free(pointer);
         const char *ptx = (const char *)all[k].ptx.data;
         CHECK(ptx == NULL || strstr(ptx, "fma.") == NULL);
     }
