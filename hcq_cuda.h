@@ -2049,11 +2049,10 @@ static void hcqi_cuda_list_free(hcqi_cuda_device *d, hcqi_cuda_list *list) {
 }
 
 /* Copies the edges that stay inside a piece and are not implied by others: from the
-   latest command down, which brings most with it. `scratch`: two words a packet. */
+   latest command down, which brings most with it. `scratch`: two words a packet, all 0. */
 static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *recording,
                                    uint32_t *scratch) {
     uint32_t *named = scratch, *implied = scratch + recording->count, used = 0;
-    memset(scratch, 0, 2 * recording->count * sizeof *scratch);
     for (uint32_t i = 0; i < recording->count; i++) {
         uint32_t low = i, high = 0, mark = i + 1;
         list->edge_first[i] = used;

@@ -157,6 +157,27 @@ TEST(acquired_events_stay) {
     }
 }
 
+/* Where there is no memory for one more it is said so, and the work goes on. */
+TEST(events_run_out) {
+    SKIP_IF(!info_of(T.dev).value_waits, "each submission has one");
+    hcq_device *device = device_with(0, 1, 1);
+    raw_event event;
+    gates g;
+    gates_open(&g, device);
+    hcq_point last = submit_spin(&g, 0, 0);
+    hcq_result r = HCQ_OK;
+    T.memory.fail_until = UINT64_MAX;
+    __atomic_store_n(&T.memory.fail_at, 1, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < 400 && r == HCQ_OK; i++) {
+        last = submit_to(device, NULL, 0, NULL, NULL);
+        r = hcq_cuda_event_acquire(device, last, &event);
+    }
+    __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
+    CHECK_RESULT(r, HCQ_ERROR_OUT_OF_MEMORY);
+    GATE_END(&g, 0, last);
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- events of an application ---- */
 
 /* More than run beside each other; each point keeps to its own event, which is recorded

@@ -61,6 +61,8 @@ TEST(one_patch_is_one_node) {
         sums[i % WORDS] += value[i];
     }
     CHECK_INDEX(hcq_queue_copy(q, copied, src, 16), COMMANDS);
+    CHECK_INDEX(hcq_queue_fill(q, hcq_view(copied, 16, 16), 16, 7,
+                               info_of(device).device_times ? 8 : 4), COMMANDS + 1);
     CHECK_OK(hcq_queue_bind(q, device));
     for (uint32_t k = 0; k <= ROUNDS; k++) {
         uint32_t at = k * 379 % COMMANDS, was = value[at];
