@@ -179,6 +179,22 @@ TEST_ALONE(every_operation_loses_the_context) {
     CHECK(lost >= most / 2);
 }
 
+/* What ends a submission is tried again when it was refused, and that fails nobody else. */
+TEST(a_refused_end_fails_alone) {
+    NEEDS_MOCK();
+    for (uint32_t way = 0; way < MEANS; way++) {
+        hcq_device *device = device_by(way, 1, 1);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+        submit_and_wait(q, device);
+        (M.fail)(info_of(device).memops ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
+        hcq_point done = submit_of(q, device);
+        WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
+        submit_and_wait(q, device);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 /* ---- what a loss says ---- */
 
 /* With marks the very command is named, and there are no graphs; without, its queue or
