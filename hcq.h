@@ -8519,9 +8519,9 @@ static hcqi_waiter *hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
         hcqi_job_wait_for(job, &tail, s->dev->exact, s->first + i);
         job->ends = 1;
     }
-    /* Other slices begin after those that wait for what is outside. */
+    /* Other slices, and ends, come after those that wait for what is outside. */
     int begins = s->launch == NULL || s->launch->queue->graph->calls->waits(s, job, &tail);
-    for (uint32_t i = 0; before == 0 && begins && i < s->sub->wait_count; i++) {
+    for (uint32_t i = 0; !job->ends && begins && i < s->sub->wait_count; i++) {
         hcqi_job_wait_for(job, &tail, hcqi_signal_find(s->sub->waits[i].signal),
                           s->sub->waits[i].value);
         tail->order = s->frees != NULL; /* memory is freed also after a failure */
@@ -12969,8 +12969,8 @@ static int hcqi_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **t
     const hcqi_graph *g = launch->queue->graph;
     HCQI_BITS(k, job->version == NULL ? s->gathers : 0) {
         hcqi_job_wait_for(job, tail, launch->slices[k].dev->exact, launch->slices[k].number);
-        job->ends = 1;
         (*tail)->order = s->dev != launch->queue->dev;
+        if (!(*tail)->order) { job->ends = 1; }
     }
     if (job->version == NULL) { return 1; }
     uint32_t first = g->plan.slices[job->version->slice].calls[0];
