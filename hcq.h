@@ -4325,7 +4325,8 @@ typedef struct hcqi_points {
 static void hcqi_points_begin(hcqi_points *points, const hcqi_lane *by) {
     points->count = 0;
     points->by = by;
-    points->orders = points->open = points->unfit = 0;
+    points->orders = 1;
+    points->open = points->unfit = 0;
 }
 
 /* Can a batch on `lane` be told to wait for `other` natively? */
@@ -8433,8 +8434,7 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         HCQI_REFUSE_UNLESS(s->dev, hcqi_signal_find(sub->waits[i].signal) != NULL,
                            HCQ_ERROR_CLOSED, "waits: signal %u is gone", i);
     }
-    int follow = s->count == 1 && sub->queues[0]->graph == NULL; /* what that raises */
-    hcqi_core.check_mark += !follow;
+    hcqi_core.check_mark += s->count != 1; /* else they follow what that one raises */
     for (uint32_t i = 0; i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         uint64_t value = sub->signals[i].value;
