@@ -309,7 +309,7 @@ typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
         name##_body(hcqi_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));          \
     }                                                                              \
     static HCQI_UNUSED hcq_program_desc name##_program(const hcq_code *gpu) {      \
-        static const uint32_t args[] = { ARGS(HCQI_K_ARG) HCQ_ARG_NONE };          \
+        static const uint32_t args[HCQ_MAX_ARGS] = { ARGS(HCQI_K_ARG) };           \
         hcq_program_desc desc = HCQI_K_ZERO;                                       \
         desc.label = #name;                                                        \
         desc.cpu = name##_cpu;                                                     \
