@@ -938,8 +938,8 @@ static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint3
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no plain%s constant",
                            (unsigned)id, spec != NULL ? " or specialization" : "");
     }
-    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type)) { return 0; }
-    if (type.code != HCQI_VK_OP_INT || hcqi_vk_operand(m, &type, 2) > 32) {
+    int found = hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type);
+    if (found && (type.code != HCQI_VK_OP_INT || hcqi_vk_operand(m, &type, 2) > 32)) {
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no integer of 32 bits",
                            (unsigned)id);
     }
