@@ -142,7 +142,7 @@
    held work too, and later submissions see what they wrote, also those of other
    devices that name the memory; overlap is asked for with queues. So to wait in
    one for what this thread has yet to release is a deadlock, which ends with
-   HCQ_TIMEOUT; copyin and a program_call without `seconds` pass held work by.
+   HCQ_TIMEOUT; copyin and a program_call without `seconds` do not wait for it.
 
    Copies between devices. A queue or graph copies between buffers of any two
    devices. Where one of the two sees the other's memory it does the copy. Else
@@ -158,8 +158,8 @@
    threads; a grid with a 0 in it, recorded, brought along or read, runs
    nothing. On the CPU a kernel is called once per block; Vulkan takes SPIR-V,
    CUDA PTX or a binary, and hcq_kernel.h makes all of one source. hcq_vulkan.h
-   and hcq_cuda.h explain their arguments, and grids larger than HCQ_QUERY_MAX_GRID_X
-   ... Programs of equal code share what a driver makes of it.
+   and hcq_cuda.h explain their arguments, and grids above the device's limits.
+   Programs of equal code share what a driver makes of it.
 
    Updates and values. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a part of a command, a buffer or a number,
@@ -559,7 +559,7 @@ enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
     HCQ_ZEROED = 4,                    /* every byte 0 before any later work sees it */
-    HCQ_HOST_WRITES = 8                /* HCQ_HOST_VISIBLE to write only: reads may be slow */
+    HCQ_HOST_WRITES = 8                /* HCQ_HOST_VISIBLE, on the device if it can: write only */
 };
 
 /* Allocates device memory, at least 64-byte aligned; contents are undefined
@@ -673,10 +673,9 @@ HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
 
 /* Names the signal in logs, dumps and explanations; 31 characters are kept. */
 HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
-/* Reads the value, never less than before; the result is the failure, if
-   any. */
+/* Reads the value, never less than before, and answers the failure, if any. */
 HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
-/* Raises the value from the host (not a timeline's) and releases what waits. */
+/* Raises the value from the host, not a timeline's; answers as signal_value. */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
 /* Fails a signal: waits for values that it has not reached end with `result`,

@@ -56,10 +56,11 @@
           uvec3 id = base + gl_WorkGroupID;
           uvec3 thread = base * gl_WorkGroupSize + gl_GlobalInvocationID;
 
-   Shaders of hcq_kernel.h do so. gl_NumWorkGroups is then that of the part: who needs
-   the grid's size takes it as an argument. Without a base such a grid is HCQ_ERROR_LIMIT when its command is
-   recorded for the device: by bind, or by submit. So is, in any shader, such a
-   maximum of a grid that is read from memory, which never runs in parts.
+   Shaders of hcq_kernel.h do so. gl_NumWorkGroups is then that of the part: who
+   needs the grid's size takes it as an argument. Without a base such a grid is
+   HCQ_ERROR_LIMIT when its command is recorded for the device: by bind, or by
+   submit. So is, in any shader, such a maximum of a grid that is read from
+   memory, which never runs in parts.
 
    Lanes. Compute lanes share the queues of one family, copy lanes those of
    another where the device has one for transfers. Where there are fewer queues
