@@ -36,7 +36,7 @@ done
 flags="-std=gnu11 $level -Wall -Wextra -Wno-missing-field-initializers -pthread -DBENCH_CUDA"
 libs="-lm -ldl"
 openmp=''
-sources="bench bench_copy bench_graph bench_grid bench_header bench_parked bench_queue bench_signal
+sources="bench bench_copy bench_graph bench_grid bench_header bench_kernel bench_parked bench_queue bench_signal
     bench_stall bench_cuda"
 
 # Does a source compile and link? Says what is missing without it.
@@ -49,10 +49,12 @@ probe() { # COMPILER SUFFIX SOURCE FLAGS WORDS
     }
 }
 
-make_shader() {
-    sh "$BENCH_ROOT/tests/vulkan/spirv_modules.sh" \
-        "$BENCH_ROOT/tests/vulkan/spirv/tiny.comp" >"$BENCH_TMP/bench_vulkan_spirv.h" || {
-        echo "no shader: the Vulkan backend is left out"
+make_shaders() {
+    sh "$BENCH_ROOT/tests/vulkan/spirv_modules.sh" "$BENCH_ROOT/tests/vulkan/spirv/tiny.comp" \
+        "$here"/shaders/*.comp >"$BENCH_TMP/bench_vulkan_spirv.h" &&
+        sh "$BENCH_ROOT/hcq_kernel.sh" --spirv -o "$BENCH_TMP" \
+            "$BENCH_ROOT"/tests/kernels/plain.k "$BENCH_ROOT"/tests/kernels/block.k || {
+        echo "no shaders: the Vulkan backend is left out"
         false
     }
 }
@@ -79,7 +81,7 @@ if probe "$BENCH_CC" c '#include <omp.h>\nint main(void) { return omp_get_max_th
     openmp=-fopenmp
 fi
 if probe "$BENCH_CC" c '#include <vulkan/vulkan.h>\nint main(void) { return VK_API_VERSION_1_3 == 0; }\n' \
-    '' "Vulkan headers of version 1.3: the Vulkan backend is left out" && make_shader; then
+    '' "Vulkan headers of version 1.3: the Vulkan backend is left out" && make_shaders; then
     flags="$flags -DBENCH_VULKAN" hcq="$hcq -DHCQ_VULKAN" sources="$sources bench_vulkan"
 fi
 # shellcheck disable=SC2086
@@ -90,6 +92,17 @@ for source in $sources; do
     # shellcheck disable=SC2086
     compile "$BENCH_CC" "$source.c" $flags $more
 done
+loops() { # TABLE COMPILER LEVEL...: bench_loops.c
+    table=$1
+    shift
+    command -v "$1" >/dev/null || return
+    "$@" -std=gnu11 -Wall -Wextra "-DBENCH_LOOPS=$table" -c "$here/bench_loops.c" \
+        -o "$BENCH_TMP/$table.o" &
+    jobs="$jobs $!"
+}
+loops bench_loops_gcc3 gcc -O3
+loops bench_loops_gcc2 gcc -O2 -ftree-vectorize
+loops bench_loops_clang clang -O2
 for job in $jobs; do
     wait "$job" || exit 1
 done
