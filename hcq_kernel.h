@@ -131,7 +131,8 @@
 
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 struct hcqi_k_place { uvec3 id, size; };
-bool hcqi_k_barrier() { memoryBarrierShared(); barrier(); return true; }
+bool hcqi_k_later = false;             /* the first phase waits for nobody */
+bool hcqi_k_barrier() { if (hcqi_k_later) { barrier(); } return hcqi_k_later = true; }
 #define HCQI_UNUSED
 #define HCQI_K_ONCE [[unroll]]
 #define HCQI_K_THREAD gl_LocalInvocationID
@@ -158,7 +159,6 @@ typedef long long i64; typedef unsigned long long u64;
 struct hcqi_k_dims { u32 x, y, z; };
 struct hcqi_k_place { hcqi_k_dims id, size; };
 #define HCQI_UNUSED
-#define HCQI_K_ALIGNMENT(type) alignof(type)
 #define HCQI_K_ONCE
 #define hcqi_k_barrier() (__syncthreads(), true)
 
@@ -248,18 +248,17 @@ typedef int16_t i16; typedef uint16_t u16;
 typedef int32_t i32; typedef uint32_t u32;
 typedef int64_t i64; typedef uint64_t u64;
 
-/* Threads have no order: several may be done at once, by vectors. gcc wants to be told. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__clang__)                 /* threads have no order, their loops can be vectors */
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define HCQI_K_THREADS _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
 #define HCQI_K_THREADS _Pragma("GCC ivdep")
 #else
 #define HCQI_K_THREADS
-#endif
-#if defined(__GNUC__) || defined(__clang__)
-#define HCQ_FN static inline __attribute__((always_inline, unused))
-#define HCQI_K_ALIGNMENT(type) __alignof__(type)
-#else
 #define HCQ_FN HCQI_INLINE
-#define HCQI_K_ALIGNMENT(type) __alignof(type)
+#endif
+#ifndef HCQ_FN
+#define HCQ_FN static inline __attribute__((always_inline, unused))
 #endif
 #define HCQ_CONST static const HCQI_UNUSED
 typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
@@ -356,6 +355,7 @@ HCQ_FN u32 hcqi_k_end(u32 id, u32 size, u32 n) {
 #endif
 #ifndef HCQI_K_GLSL
 #define HCQ_STRUCT(name) typedef struct name name; struct name
+#define HCQI_K_ALIGNMENT(type) __alignof(type)
 #define HCQ_BUFFERS(name, type, align)                                             \
     typedef struct name { type *at; } name, name##_out;                            \
     typedef struct name##_in { const type *at; } name##_in;                        \

@@ -66,8 +66,9 @@ END
 }
 
 # No product and sum become one: each is decorated with NoContraction. A pointer is loaded
-# with its own alignment, which glslang takes for that of what it points to. Words in
-# decimal come in, bytes in octal go out.
+# with its own alignment, which glslang takes for that of what it points to. What is marked
+# as unrolled, the loops of one turn, becomes a selection. Words in decimal come in, bytes in
+# octal go out.
 decorate='
     function put(word, i) {
         for (i = 0; i < 4; i++) { printf "\\%03o", word % 256; word = int(word / 256) }
@@ -80,8 +81,14 @@ decorate='
             if (op == 32) { pointer[w[at + 1]] = 1 }
             if (op == 61 && w[at + 4] == 2 && w[at + 1] in pointer) { w[at + 5] = 8 }
             if (op ~ /^(127|129|131|133|136|140|141)$/) { id[count++] = w[at + 2] }
+            if (op == 248) { label = w[at + 1] }
+            if (op == 246 && w[at + 3] == 1) { gone[at] = end = once[label] = w[at + 1] }
+            if (op == 250 && end) { select[at] = end; end = 0 }
+            if (op == 249 && w[at + 1] in once) { w[at + 1] = once[w[at + 1]] }
         }
         for (at = 0; at < n; at++) {
+            if (at in gone) { at += 4 }
+            if (at in select) { put(196855); put(select[at]); put(0) }
             for (i = 0; at == types && i < count; i++) { put(196679); put(id[i]); put(42) }
             put(at == 2 ? 0 : w[at])
         }
@@ -113,7 +120,7 @@ spirv_of() { # FILE KERNEL: into $dir/code
     # shellcheck disable=SC2059
     printf "$(od -An -v -tu4 "$dir/full" | awk "$decorate")" >"$dir/code"
     if have spirv-opt; then
-        spirv-opt --target-env=vulkan1.2 -O --loop-unroll -O --strip-debug "$dir/code" \
+        spirv-opt --target-env=vulkan1.2 -O --strip-debug "$dir/code" \
             -o "$dir/full" || fail "$file: '$kernel' stops spirv-opt"
         cp "$dir/full" "$dir/code"
     fi
