@@ -40,6 +40,7 @@ static task task_of(uint32_t kernel, uint64_t dst, uint64_t a, uint64_t b) {
         break;
     default:
         t.args.reduce = (reduce_args){dst, a, NUMBERS};
+        t.grid = hcq_dim(NUMBERS / 4096, 1, 1);
         t.size = sizeof t.args.reduce;
     }
     return t;
@@ -54,21 +55,34 @@ static void fill(void *to, uint32_t first) {
 
 /* ---- the CPU ------------------------------------------------------------- */
 
-static void run_blocks(void *ctx, uint64_t n) {
-    const task *t = (const task *)ctx;
+static void run_blocks(const task *t) {
     hcq_block b = {{0, 0, 0}, t->grid, t->block, NULL};
-    for (uint64_t i = 0; i < n; i++) {
-        for (b.id.y = 0; b.id.y < t->grid.y; b.id.y++) {
-            for (b.id.x = 0; b.id.x < t->grid.x; b.id.x++) {
-                t->fn(&t->args, &b);
-            }
+    for (; b.id.y < t->grid.y; b.id.y++) {
+        for (b.id.x = 0; b.id.x < t->grid.x; b.id.x++) {
+            t->fn(&t->args, &b);
         }
     }
 }
 
+/* The least of many: of two programs that do the same the faster one is so at its best. */
+static double best(const task *t) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < 200; i++) {
+        uint64_t start = bench_now();
+        run_blocks(t);
+        uint64_t ns = bench_now() - start;
+        least = ns < least ? ns : least;
+    }
+    return (double)least;
+}
+
+static double best_ours(void *tasks) { return best((const task *)tasks); }
+static double best_peer(void *tasks) { return best((const task *)tasks + 1); }
+
 static void kernel_row(bench_result *result) {
     static const char *const names[] = {"gcc -O3", "gcc -O2 -ftree-vectorize", "clang -O2"};
     static const char *const keys[] = {"gcc_O3", "gcc_O2", "clang_O2"};
+    static double (*const passes[2])(void *) = {best_ours, best_peer};
     const bench_kernel *const tables[] = {bench_loops_gcc3, bench_loops_gcc2, bench_loops_clang};
     bench_stats stats[2], worst[2];
     double most = 0;
@@ -90,13 +104,12 @@ static void kernel_row(bench_result *result) {
         tasks[1].fn = tables[i][result->number].peer;
         memset(memory[0], 0, BYTES);
         memset(memory[1], 0, BYTES);
-        run_blocks(&tasks[0], 1);
-        run_blocks(&tasks[1], 1);
+        run_blocks(&tasks[0]);
+        run_blocks(&tasks[1]);
         if (memcmp(memory[0], memory[1], BYTES) != 0) {
             bench_die("kernel %u of %s: another result", (unsigned)result->number, names[i]);
         }
-        const bench_side sides[2] = {{run_blocks, &tasks[0]}, {run_blocks, &tasks[1]}};
-        bench_throughput(sides, 2, stats);
+        bench_passes(passes, 2, tasks, bench_of(2, 9, 25), 0, stats);
         double ratio = stats[0].median / stats[1].median;
         bench_extra_add(result, keys[i], ratio);
         if (ratio > most) {
@@ -117,8 +130,7 @@ static void kernel_row(bench_result *result) {
 
 #ifdef BENCH_VULKAN
 #include "bench_vulkan_spirv.h"
-#include "block.k.h"
-#include "plain.k.h"
+#include "kernels.k.h"
 
 static void shader_row(bench_result *result) {
     static const struct { const uint32_t *words; size_t size; } hand[KERNELS] = {

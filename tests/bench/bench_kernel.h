@@ -4,8 +4,7 @@
 
 #include "bench.h"
 
-#include "../kernels/block.k"
-#include "../kernels/plain.k"
+#include "kernels.k"
 
 enum { KERNEL_SAXPY, KERNEL_BLUR, KERNEL_MATMUL, KERNEL_REDUCE, KERNELS };
 

@@ -51,12 +51,8 @@ probe() { # COMPILER SUFFIX SOURCE FLAGS WORDS
 
 make_shaders() {
     sh "$BENCH_ROOT/tests/vulkan/spirv_modules.sh" "$BENCH_ROOT/tests/vulkan/spirv/tiny.comp" \
-        "$here"/shaders/*.comp >"$BENCH_TMP/bench_vulkan_spirv.h" &&
-        sh "$BENCH_ROOT/hcq_kernel.sh" --spirv -o "$BENCH_TMP" \
-            "$BENCH_ROOT"/tests/kernels/plain.k "$BENCH_ROOT"/tests/kernels/block.k || {
-        echo "no shaders: the Vulkan backend is left out"
-        false
-    }
+        "$here"/shaders/*.comp >"$BENCH_TMP/bench_vulkan_spirv.h" || return
+    sh "$BENCH_ROOT/hcq_kernel.sh" --spirv -o "$BENCH_TMP" "$here/kernels.k"
 }
 
 compile() { # COMPILER FILE FLAGS...
@@ -81,7 +77,8 @@ if probe "$BENCH_CC" c '#include <omp.h>\nint main(void) { return omp_get_max_th
     openmp=-fopenmp
 fi
 if probe "$BENCH_CC" c '#include <vulkan/vulkan.h>\nint main(void) { return VK_API_VERSION_1_3 == 0; }\n' \
-    '' "Vulkan headers of version 1.3: the Vulkan backend is left out" && make_shaders; then
+    '' "Vulkan headers of version 1.3: the Vulkan backend is left out" &&
+    { make_shaders || { echo "no shaders: the Vulkan backend is left out"; false; }; }; then
     flags="$flags -DBENCH_VULKAN" hcq="$hcq -DHCQ_VULKAN" sources="$sources bench_vulkan"
 fi
 # shellcheck disable=SC2086
@@ -92,11 +89,11 @@ for source in $sources; do
     # shellcheck disable=SC2086
     compile "$BENCH_CC" "$source.c" $flags $more
 done
-loops() { # TABLE COMPILER LEVEL...: bench_loops.c
+loops() { # TABLE COMPILER LEVEL...: bench_loops.c; where a loop begins is to decide nothing
     table=$1
     shift
     command -v "$1" >/dev/null || return
-    "$@" -std=gnu11 -Wall -Wextra "-DBENCH_LOOPS=$table" -c "$here/bench_loops.c" \
+    "$@" -falign-loops=32 -std=gnu11 -Wall -Wextra "-DBENCH_LOOPS=$table" -c "$here/bench_loops.c" \
         -o "$BENCH_TMP/$table.o" &
     jobs="$jobs $!"
 }
