@@ -297,7 +297,7 @@ def copy_tree(source, target):
     new = target + '.new'
     shutil.rmtree(new, ignore_errors=True)
     os.makedirs(new)
-    for name in glob.glob(os.path.join(source, 'hcq*.h')):
+    for name in glob.glob(os.path.join(source, 'hcq*.*h')):
         shutil.copy(name, new)
     for name in 'tests', 'examples':
         shutil.copytree(os.path.join(source, name), os.path.join(new, name))
