@@ -8,29 +8,16 @@
    and schedule(dynamic).
 */
 
-#include "bench.h"
+#include "bench_kernel.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 enum { GRIDS = 8 };
 
-typedef struct grid_args { uint64_t y, x; float a; uint32_t n; } grid_args;
+typedef saxpy_args grid_args;          /* of them all */
 
 /* ---- kernels ------------------------------------------------------------- */
-
-static void kernel_saxpy(const void *args, const hcq_block *b) {
-    const grid_args *k = HCQ_ARGS(grid_args, args);
-    float *y = HCQ_PTR(float, k->y);
-    const float *x = HCQ_PTR(float, k->x);
-    uint32_t first = b->id.x * b->block.x;
-    for (uint32_t t = 0; t < b->block.x; t++) {
-        uint32_t i = first + t;
-        if (i < k->n) {
-            y[i] += k->a * x[i];
-        }
-    }
-}
 
 static void kernel_tiny(const void *args, const hcq_block *b) {
     const grid_args *k = HCQ_ARGS(grid_args, args);
@@ -70,11 +57,11 @@ typedef struct shape {
 static shape shape_of(uint32_t number) {
     const uint32_t part = bench_of(16, 1, 1), many = (16u << 20) / part, few = (1u << 20) / part;
     const shape shapes[] = {
-        {kernel_saxpy, many / 256, 256, many, many * 4ull},
+        {saxpy_cpu, many / 256, 256, many, many * 4ull},
         {kernel_tiny, few, 1, few, few * 4ull},
         {kernel_heavy, 2, 1, 800000 / part, 4096}, /* two blocks of about a millisecond */
         {kernel_uneven, 1024 / part, 1, 8, 4096},  /* 5 ms of one processor */
-        {kernel_saxpy, few / 256, 256, few, few * 4ull} /* half a millisecond */
+        {saxpy_cpu, few / 256, 256, few, few * 4ull} /* half a millisecond */
     };
     return shapes[number];
 }
@@ -207,7 +194,7 @@ static void *hog_thread(void *unused) {
 }
 
 static double busy_pass(grid *g, void (*run)(void *, uint64_t)) {
-    uint32_t count = g->shape.fn == kernel_saxpy ? 60 : 8;
+    uint32_t count = g->shape.fn == saxpy_cpu ? 60 : 8;
     run(g, 1);
     uint64_t start = bench_now();
     run(g, count);

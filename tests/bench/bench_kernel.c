@@ -20,7 +20,7 @@ typedef struct task {
 } task;
 
 static task task_of(uint32_t kernel, uint64_t dst, uint64_t a, uint64_t b) {
-    task t = {.grid = hcq_dim(NUMBERS / 256, 1, 1), .block = hcq_dim(256, 1, 1)};
+    task t = {.grid = hcq_dim(NUMBERS / 1024, 1, 1), .block = hcq_dim(1024, 1, 1)};
     switch (kernel) {
     case KERNEL_SAXPY:
         t.args.saxpy = (saxpy_args){dst, a, 0.25f, NUMBERS};
@@ -41,6 +41,7 @@ static task task_of(uint32_t kernel, uint64_t dst, uint64_t a, uint64_t b) {
     default:
         t.args.reduce = (reduce_args){dst, a, NUMBERS};
         t.grid = hcq_dim(NUMBERS / 4096, 1, 1);
+        t.block = hcq_dim(256, 1, 1);
         t.size = sizeof t.args.reduce;
     }
     return t;
