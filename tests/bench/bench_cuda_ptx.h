@@ -1,5 +1,5 @@
-/* bench_cuda_ptx.h - the kernel of bench_cuda.c, as PTX that every driver from
-   11.4 on compiles.
+/* bench_cuda_ptx.h - the kernel of bench_cuda.c, by hand, as CUDA without hcq runs it, too:
+   PTX that every driver from 11.4 on compiles.
 
        bench_tiny(u32 *counter, u32 step)          *counter += step
    One thread. */

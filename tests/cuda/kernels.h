@@ -1,5 +1,5 @@
-/* kernels.h - kernels of these tests, as PTX for GPUs and in C for the mock
-   driver. Part of cuda.c. */
+/* kernels.h - kernels by hand, which wait for the host, count their grid, or whose text is
+   the subject: PTX for GPUs, C for the mock driver. Part of cuda.c. */
 #pragma once
 
 #include "shared.h"
