@@ -158,8 +158,9 @@
    threads; a grid with a 0 in it, recorded, brought along or read, runs
    nothing. On the CPU a kernel is called once per block; Vulkan takes SPIR-V,
    CUDA PTX or a binary, and hcq_kernel.h makes all of one source. hcq_vulkan.h
-   and hcq_cuda.h explain their arguments, and grids above the device's limits.
-   Programs of equal code share what a driver makes of it.
+   and hcq_cuda.h explain their arguments. A grid above HCQ_QUERY_MAX_GRID_X ...
+   is HCQ_ERROR_LIMIT, or runs in parts on Vulkan. Programs of equal code share
+   what a driver makes of it.
 
    Updates and values. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a part of a command, a buffer or a number,

@@ -216,6 +216,14 @@ TEST_BARE(pools_give_back_what_a_burst_took) {
     CHECK(!hcqi_grow(&dev.hooks, &array, &capacity, 8, SIZE_MAX / 8 + 2) && array == NULL);
 }
 
+/* What the host waits for on a lane is one native wait, for the last. */
+TEST(host_waits_once_for_a_lane) {
+    hcqi_points points;
+    hcqi_points_begin(&points, NULL);
+    for (uint64_t k = 0; k < 5; k++) { hcqi_points_put(&points, &T.dev->lanes[0], 1 + k * 3 % 5); }
+    CHECK(points.count == 1 && points.epoch[0] == 5);
+}
+
 /* ---- signal handles ------------------------------------------------------- */
 
 /* A place whose serials are used up is left alone; so is a whole device slot. */
