@@ -13868,7 +13868,7 @@ static HCQI_COLD hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, u
     if (size > SIZE_MAX / 2) { return NULL; } /* 32 bits */
     p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
     if (p == NULL) { return NULL; }
-    memset(p, 0, (size_t)size);        /* its pages are there before commands are timed */
+    memset(p, 0, (size_t)(events <= 1 << 17 ? size : head)); /* not while commands are timed */
     p->size = (size_t)size;
     p->capacity = events;
     p->slots = slots;
