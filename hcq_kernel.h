@@ -61,12 +61,12 @@
    recursion, no numbers of 64 bits but u64(1u) << 40u; u32 and i32 are converted
    by hand; kernels of a file name their shared memory differently. GLSL keeps words to
    itself (half, input, output, filter, active, buffer, in, out ...). A buffer has up to
-   2^31 elements, a grid 2^32 threads each way and on CUDA 65535 blocks in y and z.
+   2^31 elements, a bound is below 2^32, on CUDA y and z have up to 65535 blocks.
 
    Numbers. Integers wrap, f32 + - * round to nearest and are never fused: the same on
    all devices that keep denormals (gcc and clang fuse on ARM, and on x86 with -march:
    give them -ffp-contract=off). So are these, with their error in units in the last
-   place; hcq_min and hcq_max evaluate an argument twice:
+   place; hcq_min, hcq_max evaluate an argument twice, hcq_floor(-0.0f) may be 0.0f:
 
        hcq_min hcq_max hcq_clamp hcq_abs hcq_floor, hcq_u32_bits(f32) hcq_f32_bits(u32)
        hcq_f16_to_f32(u32) hcq_f32_to_f16(f32): exact   hcq_exp hcq_log: 1
