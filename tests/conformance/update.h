@@ -57,6 +57,7 @@ TEST(updates_of_each_kind) {
         check_halves(c, 16, 1, 0);
         CHECK_OK(hcq_queue_command(q, 2, &cmd));
         CHECK(cmd.dst.address == c.address && cmd.src.address == from.address && cmd.size == 64);
+        CHECK(cmd.dst.id == c.id && cmd.src.id == from.id);
         CHECK_OK(hcq_queue_command(q, 1, &cmd));
         CHECK(cmd.grid.x == 32 && cmd.block.x == 2);
         CHECK_U64(((const add_args *)cmd.args)->value, 10);

@@ -166,6 +166,8 @@ static void fixture_values(void) {
     F.program_desc = HCQ_PROGRAM(add);
     F.no_kernel = F.program_desc;
     F.no_kernel.cpu = NULL;
+    F.no_kernel.spirv = (hcq_code){0};
+    F.no_kernel.ptx = (hcq_code){0};
     F.copy = (hcq_transfer_command){HCQ_TRANSFER_COPY, F.a, F.b, NULL, 16, 0, 0};
     F.fill = (hcq_transfer_command){HCQ_TRANSFER_FILL, F.a, F.none, NULL, 16, 9, 4};
     F.update = (hcq_transfer_command){HCQ_TRANSFER_UPDATE, F.a, F.none, F.bytes, 16, 0, 0};
