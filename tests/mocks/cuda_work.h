@@ -188,8 +188,12 @@ static void mc_run_set(mc_work *w) {
         if (element == 1) {
             memset(at, (int)(w->u.set.value & 255), width);
         }
-        for (uint64_t x = 0; element > 1 && x < width; x++) {
+        for (uint64_t x = 0; element == 2 && x < width; x++) {
             memcpy(at + x * element, &w->u.set.value, element); /* little endian, as GPUs are */
+        }
+        for (uint64_t x = 0; element == 4 && x < width; x++) { /* whole: the host may look */
+            __atomic_store_n((uint32_t *)(void *)at + x, (uint32_t)w->u.set.value,
+                             __ATOMIC_RELAXED);
         }
     }
     pthread_mutex_lock(&M.lock);
