@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs hcq's tests.
 #
-#   sh tests/run.sh                what a change must pass      seven minutes
+#   sh tests/run.sh                what a change must pass      six minutes
 #   sh tests/run.sh --quick        after every edit             one minute
-#   sh tests/run.sh --full         before a release             an hour
+#   sh tests/run.sh --full         before a release             an hour or more
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
 #   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
 #   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
