@@ -3521,7 +3521,7 @@ static void hcqi_lane_watch(hcqi_lane *lane) {
 }
 
 /* The lane after this one, of all devices; NULL: the first, and behind the last. */
-static HCQI_COLD hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
+static hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
     uint32_t slot = lane == NULL ? 0 : lane->dev->slot;
     uint32_t k = lane == NULL ? 0 : (uint32_t)(lane - lane->dev->lanes) + 1;
     for (; slot < hcqi_core.device_top; slot++, k = 0) {
@@ -5346,13 +5346,14 @@ static int hcqi_in_callback(void) {
 }
 
 /* Sleeps, with the lock released, until something changes. */
-static void hcqi_event_wait(uint64_t left_ns) {
+static hcq_result hcqi_event_wait(uint64_t left_ns) {
     uint32_t seen = hcqi_atomic_load32(&hcqi_core.event);
     hcqi_core.event_waiters++;
     hcqi_leave();
-    hcq_sys_wait(&hcqi_core.event, seen, left_ns);
+    hcq_result r = hcq_sys_wait(&hcqi_core.event, seen, left_ns);
     hcqi_enter();
     hcqi_core.event_waiters--;
+    return r;
 }
 
 /* ========================================================================== */
@@ -9181,30 +9182,33 @@ static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t coun
 }
 
 /* With the lock released, until one of the points changes, or, where they are many, anything. */
-static HCQI_COLD void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
+static hcq_result hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
     hcqi_sleeper sleeper;
+    hcq_result r;
     int many = count > HCQI_SLEEPER_POINTS;
     sleeper.count = 0;
     sleeper.awake = 0;
     for (uint32_t i = 0; !many && i < count; i++) {
-        hcqi_poll one;
-        hcq_result r;
-        if (hcqi_poll_all(&one, &points[i], 1, HCQ_ALL, 1, &r)) { continue; }
+        hcqi_signal *s = hcqi_signal_find(points[i].signal);
+        hcqi_points at;
+        hcqi_points_begin(&at, NULL);
+        hcqi_state state = s == NULL ? HCQI_FAILED : hcqi_state_of(s, points[i].value, &r, &at);
+        if (state == HCQI_REACHED || state == HCQI_FAILED) { continue; }
         hcqi_waiter *w = &sleeper.waits[sleeper.count++];
         memset(w, 0, sizeof *w);
-        w->signal = hcqi_signal_find(points[i].signal);
+        w->signal = s;
         w->value = points[i].value;
         w->segment = HCQI_SLEEPS;
         w->list = &sleeper.waits[0];
-        w->signal->refs++;
-        hcqi_waiter_link(w, one.handed != 0);
+        s->refs++;
+        hcqi_waiter_link(w, state == HCQI_HANDED);
     }
     hcqi_watch(1);                     /* so that leaving looks at all lanes */
     if (many) {
-        hcqi_event_wait(left_ns);
+        r = hcqi_event_wait(left_ns);
     } else {
         hcqi_leave();
-        hcq_sys_wait(&sleeper.awake, 0, left_ns);
+        r = hcq_sys_wait(&sleeper.awake, 0, left_ns);
         hcqi_enter();
     }
     hcqi_watch(-1);
@@ -9218,6 +9222,7 @@ static HCQI_COLD void hcqi_sleep(const hcq_point *points, uint32_t count, uint64
         hcqi_waiter_unlink(w);
         hcqi_signal_unref(w->signal);
     }
+    return r;
 }
 
 /* Waits natively for the first lane. One point that it alone will reach, of a device
@@ -9239,6 +9244,7 @@ static int hcqi_wait_lane(const hcqi_poll *poll, uint64_t left_ns, hcq_result *o
     hcqi_enter();
     hcqi_unpin(dev);
     hcqi_reap(lane);
+    if (r == HCQ_TIMEOUT) { *out = r; } /* why it failed the signal knows */
     return 0;
 }
 
@@ -9264,13 +9270,13 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
         hcqi_poll_all(&poll, points, count, mode, 1, &r)) {
         return hcqi_leave_with(r);
     }
-    /* the clock is only for those who wait, and for explaining after a slice */
+    /* the clock is not for a first wait, which its own limit ends when it is to be explained */
     hcq_device *dev = hcqi_slot_device(points[0].signal.id);
     int tells = timeout_ns != 0 && dev != NULL && dev->desc.log_fn != NULL;
     uint64_t after = tells && dev->desc.explain_ns >> 63 == 0 ? dev->desc.explain_ns : HCQ_FOREVER;
     uint64_t deadline = hcqi_deadline(timeout_ns), explain = HCQ_FOREVER, slice = HCQI_SLICE_NS;
     uint64_t left = timeout_ns >> 63 != 0 ? hcqi_left(deadline) : timeout_ns;
-    if (after < left) { left = after < slice ? after : slice; }
+    if (after < left) { left = after; }
     for (;; left = hcqi_left(explain < deadline ? explain : deadline)) {
         if (left == 0 && explain < deadline) {
             explain = HCQ_FOREVER;
@@ -9284,15 +9290,16 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
             break;
         } else if (poll.handed + poll.reached != count || poll.points.count == 0 ||
                    (mode == HCQ_ANY && count != 1)) {
-            hcqi_sleep(points, count, left);
+            r = hcqi_sleep(points, count, left);
         } else {
             if (poll.others && slice < left) { left = slice; }
             if (slice < HCQI_SLICE_MAX_NS) { slice *= 2; }
             if (hcqi_wait_lane(&poll, left, &r)) { return HCQ_OK; }
             if (r < 0) { break; }
         }
+        int late = r == HCQ_TIMEOUT && left == after;
         if (hcqi_poll_all(&poll, points, count, mode, 1, &r)) { break; }
-        if (after != HCQ_FOREVER) { explain = hcqi_deadline(after); }
+        if (after != HCQ_FOREVER) { explain = late ? 0 : hcqi_deadline(after); }
         after = HCQ_FOREVER;
     }
     return hcqi_leave_with(r);
@@ -13945,7 +13952,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
     const uint64_t *mark = HCQI_CAST(const uint64_t *, marks);
     const char *named = NULL;          /* the next one often has the same name */
     uint64_t last = job->lane->timed;  /* the host's times before it may be late */
-    hcqi_event event, *open = NULL;
+    hcqi_event *open = NULL, event;    /* what all of them share */
     memset(&event, 0, sizeof event);
     event.submission = job->submission;
     event.launch = job->launch == NULL ? 0 : job->launch->serial;
@@ -13965,18 +13972,18 @@ static void hcqi_profile_collect(const hcq_job *job) {
             const char *name = hcqi_packet_name(labels, packet);
             if (name != named) { event.name = hcqi_profile_name(p, name); }
             named = name;
-            event.bytes = hcqi_packet_bytes(packet);
-            event.kind = packet->kind;
-            event.half = hcqi_packet_half(packet);
+            open = &p->events[p->added++ % p->capacity];
+            *open = event;
+            open->bytes = hcqi_packet_bytes(packet);
+            open->kind = packet->kind;
+            open->half = hcqi_packet_half(packet);
             int host = v->segments[seg].host; /* the service thread took both times */
             uint32_t given = seg;      /* a host command is of what is given behind it */
             while (v->segments[given].host) { given++; }
-            event.epoch = v->segments[given].epoch;
-            event.begin = last = host ? hcqi_later(last, *mark++) : last;
-            event.end = last = host ? hcqi_later(last, *mark++) : last;
-            open = &p->events[p->added++ % p->capacity];
-            *open = event;
-            open = host ? NULL : open;
+            open->epoch = v->segments[given].epoch;
+            open->begin = last = host ? hcqi_later(last, *mark++) : last;
+            open->end = last = host ? hcqi_later(last, *mark++) : last;
+            if (host) { open = NULL; }
         }
     }
     job->lane->timed = last;
