@@ -738,6 +738,7 @@ typedef struct hcq_code {
     const void *data;
     size_t size;                       /* bytes; PTX that ends with a zero needs none */
     const char *entry;                 /* the kernel's name in it ["main"; PTX: the first] */
+    int takes_grid;                    /* PTX: three more parameters, see hcq_cuda.h */
 } hcq_code;
 
 enum {

@@ -20,13 +20,16 @@
        extern "C" __global__ void axpy(float *y, const float *x, float a, unsigned n)
 
    goes with { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_F32, HCQ_ARG_U32 }. PTX with a
-   low .version and .target runs on all later drivers and devices. grid is
-   gridDim, block is blockDim; hcq_program_desc.shared_bytes is dynamic shared
-   memory. What a launch would refuse (a block with too many threads, too much
-   shared memory) is refused when it is recorded. hcq_cuda_compile makes PTX of
-   CUDA C++ where NVRTC is installed. Programs of the same code share one module,
-   whichever kernels of it they are; what the driver compiled of PTX it keeps in a
-   cache of its own (CUDA_CACHE_PATH).
+   low .version and .target runs on all later drivers and devices. grid is gridDim,
+   block is blockDim; hcq_program_desc.shared_bytes is dynamic shared memory. A kernel
+   that says so (ptx.takes_grid; hcq_kernel.h's do) has a struct of three unsigned as
+   its last parameter, behind the argument block. They are 0, or for a grid with more
+   than 65535 blocks in y or z, launched as gridDim.x blocks, x first, its size. What a
+   launch would refuse (a block with too many threads, too much shared memory) is
+   refused when it is recorded. hcq_cuda_compile makes PTX of CUDA C++ where NVRTC is
+   installed. Programs of the same code share one module, whichever kernels of it they
+   are; what the driver compiled of PTX it keeps in a cache of its own
+   (CUDA_CACHE_PATH).
 
    Addresses. hcq_buffer.address is the CUdeviceptr. HCQ_HOST_VISIBLE memory is
    pinned host memory (with HCQ_HOST_WRITES it is written around the host's caches), all
@@ -797,6 +800,7 @@ typedef struct hcqi_cuda_program {
     hcqi_cu_function function;
     hcq_program_info info;
     uint32_t args_bytes;               /* to the end of the last argument */
+    int takes_grid;                    /* behind them */
     uint32_t shared_bytes, flags;
     uint32_t max_threads;
 } hcqi_cuda_program;
@@ -1643,10 +1647,11 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
     if (ptx.size == 0) { ptx.size = strlen(HCQI_CAST(const char *, ptx.data)); }
     uint32_t last = info->arg_count - 1; /* behind it the block may have padding */
     uint32_t args_bytes = info->arg_count != 0 ? info->offsets[last] + info->sizes[last] : 0;
-    if (args_bytes > d->max_args) {
+    uint32_t most = ptx.takes_grid ? HCQI_CUDA_ARGS_BYTES - 12 : d->max_args;
+    if (args_bytes > most) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
                                 "program '%s': args: %u bytes, the device takes %u", info->label,
-                                args_bytes, d->max_args);
+                                args_bytes, most);
     }
     hcqi_cuda_program *p = HCQI_CAST(hcqi_cuda_program *, hcqi_new(&d->hooks, sizeof *p));
     char *image = HCQI_CAST(char *, hcqi_new(&d->hooks, ptx.size + 1));
@@ -1658,6 +1663,7 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
         p->d = d;
         p->info = *info;
         p->args_bytes = args_bytes;
+        p->takes_grid = ptx.takes_grid;
         p->shared_bytes = desc->shared_bytes;
         p->flags = desc->flags;
         r = hcqi_cuda_program_load(p, &ptx, image);
@@ -1723,15 +1729,25 @@ static int hcqi_cuda_is_off(const hcq_packet *p) {
     }
 }
 
-static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const uint32_t grid[3]) {
-    return HCQ_GRID_IS_EMPTY(grid) || (grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] &&
-                                       grid[2] <= d->max_grid[2]);
+/* Is the grid one that CUDA has? */
+static int hcqi_cuda_grid_is(const hcqi_cuda_device *d, const uint32_t grid[3]) {
+    return grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] && grid[2] <= d->max_grid[2];
+}
+
+/* Can it be launched, as it is or as a row? */
+static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const hcq_packet *p) {
+    const uint32_t *grid = p->u.exec.grid;
+    if (p->kind != HCQ_COMMAND_EXEC || HCQ_GRID_IS_EMPTY(grid) || hcqi_cuda_grid_is(d, grid)) {
+        return 1;
+    }
+    return HCQI_CAST(const hcqi_cuda_program *, p->u.exec.code)->takes_grid &&
+           (uint64_t)grid[0] * grid[1] <= d->max_grid[0] / grid[2];
 }
 
 /* Can a node be made of it? A graph's inputs have addresses from the first launch on. */
 static int hcqi_cuda_is_ready(const hcqi_cuda_device *d, const hcq_packet *p) {
     switch ((int)p->kind) {
-    case HCQ_COMMAND_EXEC: return hcqi_cuda_grid_fits(d, p->u.exec.grid);
+    case HCQ_COMMAND_EXEC: return hcqi_cuda_grid_fits(d, p);
     case HCQ_COMMAND_COPY:
     case HCQ_COMMAND_WRITE: return (p->u.copy.dst | p->u.copy.src) >> 56 == 0;
     case HCQ_COMMAND_FILL: return p->u.fill.dst >> 56 == 0;
@@ -1769,6 +1785,7 @@ typedef struct hcqi_cuda_kernel {
     hcqi_cu_kernel_params params;
     hcqi_cuda_extra extra;
     uint64_t args[3];                  /* of hcq's own */
+    uint8_t taking[HCQI_CUDA_ARGS_BYTES]; /* the arguments, and the grid behind them */
 } hcqi_cuda_kernel;
 
 /* 0: none does it. */
@@ -1784,8 +1801,20 @@ static int hcqi_cuda_kernel_of(const hcqi_cuda_device *d, const hcq_packet *p,
         params->shared_bytes = program->shared_bytes;
         if (!off) { memcpy(params->grid, p->u.exec.grid, sizeof params->grid); }
         memcpy(params->block, p->u.exec.block, sizeof params->block);
-        params->extra = hcqi_cuda_extra_make(&k->extra, HCQ_PTR(const void, p->u.exec.args),
-                                             program->args_bytes);
+        const void *args = HCQ_PTR(const void, p->u.exec.args);
+        if (!program->takes_grid) {
+            params->extra = hcqi_cuda_extra_make(&k->extra, args, program->args_bytes);
+            return 1;
+        }
+        uint32_t row[3] = {0, 0, 0}, *grid = params->grid, at = (program->args_bytes + 3) & ~3u;
+        if (!hcqi_cuda_grid_is(d, grid)) {
+            memcpy(row, grid, sizeof row);
+            grid[0] *= grid[1] * grid[2];
+            grid[1] = grid[2] = 1;
+        }
+        memcpy(k->taking, args, program->args_bytes);
+        memcpy(k->taking + at, row, sizeof row);
+        params->extra = hcqi_cuda_extra_make(&k->extra, k->taking, at + sizeof row);
         return 1;
     }
     int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
@@ -2171,9 +2200,7 @@ static int hcqi_cuda_launch(hcqi_cuda_giving *g, const hcq_packet *p) {
     const hcqi_cu_kernel_params *k = &kernel.params;
     if (!hcqi_cuda_kernel_of(g->d, p, &kernel)) { return HCQI_CU_OK; }
     g->call = "cuLaunchKernel";
-    if (p->kind == HCQ_COMMAND_EXEC && !hcqi_cuda_grid_fits(g->d, p->u.exec.grid)) {
-        return HCQI_CU_INVALID_VALUE;
-    }
+    if (!hcqi_cuda_grid_fits(g->d, p)) { return HCQI_CU_INVALID_VALUE; }
     return g->d->api->LaunchKernel(k->func, k->grid[0], k->grid[1], k->grid[2], k->block[0],
                                    k->block[1], k->block[2], k->shared_bytes, g->lane->stream,
                                    NULL, k->extra);
@@ -2309,7 +2336,7 @@ static const hcq_packet *hcqi_cuda_piece_bad(const hcqi_cuda_device *d, const hc
     uint32_t at = piece->dirty, i = piece->first;
     while (piece->stale ? i < piece->first + piece->count : at != 0) {
         const hcq_packet *p = &list->recording->packets[piece->stale ? i : at - 1];
-        if (p->kind == HCQ_COMMAND_EXEC && !hcqi_cuda_grid_fits(d, p->u.exec.grid)) { return p; }
+        if (!hcqi_cuda_grid_fits(d, p)) { return p; }
         at = piece->stale ? 0 : list->commands[at - 1].next;
         i++;
     }
@@ -2500,8 +2527,8 @@ static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
 static hcq_result hcqi_cuda_give_result(const hcqi_cuda_giving *g, int r) {
     int custom = g->packet != NULL && g->packet->kind == HCQ_COMMAND_CUSTOM;
     if (custom && g->call[0] == 0) { return HCQ_ERROR_HOST; }
-    if (g->packet != NULL && g->packet->kind == HCQ_COMMAND_EXEC && r == HCQI_CU_INVALID_VALUE &&
-        !hcqi_cuda_grid_fits(g->d, g->packet->u.exec.grid)) {
+    if (g->packet != NULL && r == HCQI_CU_INVALID_VALUE &&
+        !hcqi_cuda_grid_fits(g->d, g->packet)) {
         return HCQ_ERROR_LIMIT;
     }
     return hcqi_cuda_result(r);
@@ -2516,8 +2543,9 @@ static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
     if (hcqi_atomic_load32(&d->lost)) { return; }
     if (result == HCQ_ERROR_LIMIT && g->packet != NULL) {
         const uint32_t *grid = g->packet->u.exec.grid;
-        hcq_backend_log(d->device, result, "grid: %ux%ux%u, the device takes up to %ux%ux%u",
-                        grid[0], grid[1], grid[2], d->max_grid[0], d->max_grid[1], d->max_grid[2]);
+        hcq_backend_log(d->device, result, "grid: %ux%ux%u, the device takes up to %ux%ux%u, and "
+                        "%u blocks in all of a kernel that takes its grid", grid[0], grid[1],
+                        grid[2], d->max_grid[0], d->max_grid[1], d->max_grid[2], d->max_grid[0]);
     } else if (call[0]) {
         hcq_backend_log(d->device, result, "%s: %s (%d)", call, hcqi_cuda_text(d->api, r), r);
     }

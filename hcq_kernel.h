@@ -1,4 +1,4 @@
-/* hcq_kernel.h - a kernel written once, for the CPU, Vulkan and CUDA.
+/* hcq_kernel.h - a kernel written once, for the CPU, Vulkan and CUDA. Licence: as hcq.h.
 
    Recipe: keep it beside hcq.h, and write a kernel into a file of its own, saxpy.k say:
 
@@ -20,8 +20,6 @@
        saxpy_args args = { y.address, x.address, 2.0f, n };
        hcq_queue_exec(q, prog, &args, sizeof args, hcq_dim((n + 63) / 64, 1, 1),
                       hcq_dim(64, 1, 1));
-
-   Licence: as hcq.h.
 
    ============================================================================
    Kernels. The file is C, GLSL and CUDA C++ at once: it says what all three take.
@@ -61,7 +59,7 @@
    recursion, no numbers of 64 bits but u64(1u) << 40u; u32 and i32 are converted
    by hand; kernels of a file name their shared memory differently. GLSL keeps words to
    itself (half, input, output, filter, active, buffer, in, out ...). A buffer has up to
-   2^31 elements, a bound is below 2^32, on CUDA y and z have up to 65535 blocks.
+   2^31 elements, a bound is below 2^32, a grid has up to 2^31 blocks on CUDA.
 
    Numbers. Integers wrap, f32 + - * round to nearest and are never fused: the same on
    all devices that keep denormals (gcc and clang fuse on ARM, and on x86 with -march:
@@ -111,8 +109,7 @@
     HCQI_K_REFERENCE(align) buffer name { type at[]; };                            \
     HCQI_K_REFERENCE(align) readonly buffer name##_in { type at[]; };              \
     HCQI_K_REFERENCE(align) writeonly buffer name##_out { type at[]; }
-#define HCQI_K_REFERENCE(align)                                                    \
-    layout(buffer_reference, std430, buffer_reference_align = align)
+#define HCQI_K_REFERENCE(align) layout(buffer_reference, std430, buffer_reference_align = align)
 
 #define HCQI_K_MEMBER(kind, type, name) HCQI_K_##kind(type) name;
 #define HCQI_K_PASS(kind, type, name) , hcqi_k_args.name
@@ -148,10 +145,8 @@ bool hcqi_k_barrier() { if (hcqi_k_later) { barrier(); } return hcqi_k_later = t
 #define hcq_fma(a, b, c) fma(a, b, c)
 
 #elif defined(HCQI_K_CUDA)
-typedef float f32; typedef double f64;
-typedef int i32; typedef unsigned int u32;
-typedef signed char i8; typedef unsigned char u8;
-typedef short i16; typedef unsigned short u16;
+typedef float f32; typedef double f64; typedef int i32; typedef unsigned int u32;
+typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
 typedef long long i64; typedef unsigned long long u64;
 
 #define HCQ_CONST static __device__ const
@@ -187,6 +182,11 @@ struct hcqi_k_place { hcqi_k_dims id, size; };
 #define hcq_atomic_compare_exchange(at, old, value) atomicCAS(&(at), old, value)
 #endif
 
+/* A row of all blocks of a `grid` with too many in y or z; of any other grid x is 0. */
+HCQ_FN hcqi_k_dims hcqi_k_id(hcqi_k_dims grid, hcqi_k_dims id) {
+    u32 x = grid.x, rest = x == 0u ? 0u : id.x / x;
+    return x == 0u ? id : hcqi_k_dims{id.x % x, rest % grid.y, rest / grid.y};
+}
 #define HCQI_K_POINTER_IN(type) decltype(type##_in::at)
 #define HCQI_K_POINTER_OUT(type) decltype(type::at)
 #define HCQI_K_POINTER_INOUT(type) decltype(type::at)
@@ -204,8 +204,8 @@ struct hcqi_k_place { hcqi_k_dims id, size; };
 #define HCQI_K_KERNEL(name, ARGS, SHARED, bounds, size)                            \
     HCQ_FN void name##_body(const hcqi_k_place ARGS(HCQI_K_PARAM)                  \
                             SHARED(HCQI_K_SHARED_PARAM));                          \
-    extern "C" __global__ void bounds name(HCQI_K_REST(ARGS(HCQI_K_ENTRY))) {      \
-        const hcqi_k_place hcqi_p = {HCQI_K_BLOCK_ID, size};                       \
+    extern "C" __global__ void bounds name(HCQI_K_REST(ARGS(HCQI_K_ENTRY)), hcqi_k_dims hcqi_g) { \
+        const hcqi_k_place hcqi_p = {hcqi_k_id(hcqi_g, HCQI_K_BLOCK_ID), size};    \
         SHARED(HCQI_K_SHARED)                                                      \
         name##_body(hcqi_p ARGS(HCQI_K_PASS) SHARED(HCQI_K_SHARED_PASS));          \
     }                                                                              \
@@ -242,10 +242,8 @@ template <typename T> static inline T hcqi_k_at(uint64_t address) {
 #define i64(x) ((i64)(x))
 #define u64(x) ((u64)(x))
 #endif
-typedef float f32; typedef double f64;
-typedef int8_t i8; typedef uint8_t u8;
-typedef int16_t i16; typedef uint16_t u16;
-typedef int32_t i32; typedef uint32_t u32;
+typedef float f32; typedef double f64; typedef int8_t i8; typedef uint8_t u8;
+typedef int16_t i16; typedef uint16_t u16; typedef int32_t i32; typedef uint32_t u32;
 typedef int64_t i64; typedef uint64_t u64;
 
 #if defined(__clang__)                 /* threads have no order, their loops can be vectors */
@@ -267,7 +265,7 @@ typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
 #define HCQ_KERNEL_SPIRV(name) static const uint32_t HCQI_UNUSED name##_spirv[]
 #define HCQ_KERNEL_PTX(file) static const char HCQI_UNUSED file##_ptx[]
 #define HCQ_KERNEL_GPU(name, spirv, size, ptx)                                     \
-    static const hcq_code HCQI_UNUSED name##_gpu[] = {{spirv, size, NULL}, {ptx, 0, #name}}
+    static const hcq_code HCQI_UNUSED name##_gpu[] = {{spirv, size, NULL, 0}, {ptx, 0, #name, 1}}
 #define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND((HCQI_K_GPU_##name, NULL, ~)))
 #define HCQI_K_SECOND(list) HCQI_K_SECOND_ list
 #define HCQI_K_SECOND_(a, b, ...) b

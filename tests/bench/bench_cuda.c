@@ -64,7 +64,7 @@ static int open_raw(raw *r, bench_result *result) {
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
     hcq_device_desc desc = {.compute_lanes = lanes};
     hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
-                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_tiny"}};
+                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_tiny", 0}};
     memset(c, 0, sizeof *c);
     if (!open_raw(&c->raw, result)) {
         return 0;

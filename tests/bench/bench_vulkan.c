@@ -70,7 +70,7 @@ static int peer_open(vulkan *v, bench_result *result) {
 static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_result *result) {
     hcq_device_desc desc = {.slots = slots};
     hcq_program_desc tiny = {.label = "tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
-                             .spirv = {spirv_tiny, sizeof spirv_tiny, NULL}};
+                             .spirv = {spirv_tiny, sizeof spirv_tiny, NULL, 0}};
     memset(v, 0, sizeof *v);
     bench_place_threads(BENCH_FIRST);
     hcq_result opened = hcq_open("VULKAN", &desc, &v->device);

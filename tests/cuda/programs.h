@@ -293,7 +293,7 @@ TEST(too_many_arguments) {
 TEST(source_is_compiled) {
     static char source[4096];
     const char *const options[] = {"--use_fast_math", "-DTWO=2"};
-    hcq_code code = {NULL, 0, NULL};
+    hcq_code code = {NULL, 0, NULL, 0};
     NEEDS_MOCK();
     snprintf(source, sizeof source, "extern \"C\" __global__ void ct_second(unsigned *dst) {}\n"
              "//PTX\n%s", two_ptx);

@@ -36,10 +36,7 @@ static hcq_buffer put(const void *data, size_t size) {
     return b;
 }
 
-#define RUN(name, args, grid, block) run(HCQ_PROGRAM(name), &(args), sizeof(args), grid, block)
-
-static void run(hcq_program_desc desc, const void *args, size_t size, hcq_dims grid,
-                hcq_dims block) {
+static hcq_program *load(hcq_program_desc desc) {
     hcq_program *program;
 #ifdef HCQ_TEST_CUDA
     if (T.variant->cuda) { test_cu.mock.kernel(desc.ptx.entry, desc.cpu); }
@@ -47,6 +44,14 @@ static void run(hcq_program_desc desc, const void *args, size_t size, hcq_dims g
     hcq_result r = hcq_program_create(T.dev, &desc, &program);
     SKIP_IF(r == HCQ_ERROR_UNSUPPORTED, "the device has not what the kernel needs");
     CHECK_OK(r);
+    return program;
+}
+
+#define RUN(name, args, grid, block) run(HCQ_PROGRAM(name), &(args), sizeof(args), grid, block)
+
+static void run(hcq_program_desc desc, const void *args, size_t size, hcq_dims grid,
+                hcq_dims block) {
+    hcq_program *program = load(desc);
     CHECK_OK(hcq_program_call(program, args, size, grid, block, NULL));
     hcq_program_destroy(program);
 }
@@ -234,23 +239,59 @@ TEST(test_sort_step) {
     CHECK_BYTES(b, x, sizeof x);
 }
 
+static void check_cells(hcq_buffer b, const uint8_t *now, int w, int h, int d) {
+    static const int steps[6][3] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
+    uint8_t *next = (uint8_t *)malloc((size_t)(w * h * d));
+    for (int i = 0; i < w * h * d; i++) {
+        int count = 0;
+        for (int k = 0; k < 6; k++) {
+            int x = i % w + steps[k][0], y = i / w % h + steps[k][1], z = i / w / h + steps[k][2];
+            count += x >= 0 && x < w && y >= 0 && y < h && z >= 0 && z < d && now[(z * h + y) * w + x];
+        }
+        next[i] = count == 2 || count == 3;
+    }
+    CHECK_BYTES(b, next, (size_t)(w * h * d));
+    free(next);
+}
+
 TEST(test_cells) {
     enum { W = 13, H = 9, D = 7 };
-    static const int steps[6][3] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
-    uint8_t now[D * H * W], next[D * H * W];
+    uint8_t now[D * H * W];
     for (int i = 0; i < W * H * D; i++) { now[i] = draw() & 1; }
     hcq_buffer b = put(now, sizeof now);
     cells_args args = {b.address, put(now, sizeof now).address, W, H, D};
     RUN(cells, args, hcq_dim(4, 3, 4), hcq_dim(4, 4, 2));
-    for (int i = 0; i < W * H * D; i++) {
-        int count = 0;
-        for (int k = 0; k < 6; k++) {
-            int x = i % W + steps[k][0], y = i / W % H + steps[k][1], z = i / W / H + steps[k][2];
-            count += x >= 0 && x < W && y >= 0 && y < H && z >= 0 && z < D && now[(z * H + y) * W + x];
+    check_cells(b, now, W, H, D);
+}
+
+/* More blocks in y and z than CUDA has, and most devices of Vulkan; of a queue that is
+   changed between such grids and others. */
+TEST(grids_beyond_65535) {
+    static const uint32_t shapes[][3] = {{2, 3, 2}, {2, 70000, 2}, {2, 2, 70000}, {2, 3, 2},
+                                         {1, 65537, 3}, {1, 1, 65536}};
+    static uint8_t now[2 * 70000 * 2], nines[sizeof now];
+    memset(nines, 9, sizeof nines);
+    for (size_t i = 0; i < sizeof now; i++) { now[i] = draw() & 1; }
+    hcq_buffer b = put(now, sizeof now);
+    cells_args args = {b.address, put(now, sizeof now).address, 1, 1, 1};
+    hcq_program *program = load(HCQ_PROGRAM(cells));
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(2, 1, 1)), 0);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const hcq_dims grid = hcq_dim(1, shapes[i][1], shapes[i][2]);
+        CHECK_OK(hcq_queue_update_exec(q, 0, &grid, NULL));
+        for (uint32_t k = 0; k < 3; k++) {
+            CHECK_OK(hcq_queue_update_arg(q, 0, (uint32_t)offsetof(cells_args, w) + 4 * k,
+                                          &shapes[i][k], 4));
         }
-        next[i] = count == 2 || count == 3;
+        CHECK_OK(hcq_copyin(b, nines, sizeof nines));
+        hcq_submission submission = {.queues = &q, .queue_count = 1};
+        CHECK_OK(hcq_submit_and_wait(T.dev, &submission, 1, 6 * BOUND, NULL));
+        check_cells(b, now, (int)shapes[i][0], (int)shapes[i][1], (int)shapes[i][2]);
     }
-    CHECK_BYTES(b, next, sizeof next);
+    hcq_queue_destroy(q);
+    hcq_program_destroy(program);
 }
 
 /* ---- types.k ---- */

@@ -116,10 +116,29 @@ static int mc_kernel_args_good(mc_work *w) {
     return 1;
 }
 
+/* Does a kernel that takes its grid, as a last parameter of three words, get it? Its
+   blocks are then a row of as many. */
+static int mc_kernel_row(mc_work *w, uint32_t row[3]) {
+    const mc_function *f = w->u.kernel.function;
+    const mc_param *last = f->param_count ? &f->params[f->param_count - 1] : NULL;
+    row[0] = 0;
+    if (last && last->size == 12) {
+        memcpy(row, w->data + last->offset, 12);
+    }
+    if (row[0] && (w->u.kernel.grid[0] != row[0] * row[1] * row[2] || w->u.kernel.grid[1] != 1 ||
+                   w->u.kernel.grid[2] != 1)) {
+        mc_misuse("'%s' is to be %ux%ux%u blocks, and gets another row", f->entry, row[0], row[1],
+                  row[2]);
+    }
+    return row[0] != 0;
+}
+
 static int mc_run_kernel(mc_work *w) {
     const mc_function *f = w->u.kernel.function;
     const mc_kernel *kernel = mc_kernel_find(f->entry);
-    const uint32_t *grid = w->u.kernel.grid, *block = w->u.kernel.block;
+    uint32_t row[3];
+    const uint32_t *grid = mc_kernel_row(w, row) ? row : w->u.kernel.grid;
+    const uint32_t *block = w->u.kernel.block;
     hcq_block b = {{0, 0, 0}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                    NULL};
     uint64_t count = (uint64_t)grid[0] * grid[1] * grid[2];

@@ -91,7 +91,7 @@ TEST_BARE(lost_devices) {
 static void play_bindings(const stage *g) {
     const uint64_t bind[2] = {g->a.address, g->b.address};
     hcq_program_desc desc = HCQ_CPU_PROGRAM("bound", NULL, HCQ_ARG_OUT, HCQ_ARG_IN);
-    desc.spirv = (hcq_code){spirv_vk_length, sizeof spirv_vk_length, NULL};
+    desc.spirv = (hcq_code){spirv_vk_length, sizeof spirv_vk_length, NULL, 0};
     hcq_program *bound;
     hcq_queue *q;
     size_t size = 0;
