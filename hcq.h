@@ -10911,6 +10911,11 @@ HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *inf
 HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
     HCQI_PASS(hcqi_device_ask(device, info, "info"));
     hcqi_reap_device(device);
+    if (hcqi_atomic_load32(&device->loss) != 0 && device->lost == HCQ_OK) {
+        hcqi_apart_begin(device);      /* whoever gives finds out just now who did it */
+        hcqi_device_ring(device);
+        hcqi_apart_end(device);
+    }
     *info = device->error;
     memset(&device->error, 0, sizeof device->error);
     return hcqi_leave_with(HCQ_OK);

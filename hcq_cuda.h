@@ -854,12 +854,14 @@ static void hcqi_cuda_note(hcqi_cuda_device *d, int r, const char *call) {
     if (hcqi_cuda_is_sticky(r)) { hcqi_cuda_found_lost(d, r, call); }
 }
 
-/* Is the context lost? Tells hcq, once. Not under a lock of ours. */
+/* Is the context lost? hcq knows when this returns, from whichever thread: what the caller
+   refuses next is no error of its own. Not under a lock of ours. */
 static int hcqi_cuda_lost(hcqi_cuda_device *d) {
-    if (hcqi_atomic_load32(&d->lost) == 0) { return 0; }
-    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
-        hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
-    }
+    uint32_t lost = hcqi_atomic_load32(&d->lost);
+    for (; lost == 3; lost = hcqi_atomic_load32(&d->lost)) { hcqi_atomic_pause(); }
+    if (lost != 1) { return lost != 0; }
+    hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+    hcqi_atomic_store32(&d->lost, 2);
     return 1;
 }
 
@@ -1149,7 +1151,7 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
     int kind = flags & HCQ_HOST_WRITES ? HCQI_CUDA_COMBINED
                : flags & HCQ_HOST_VISIBLE ? HCQI_CUDA_PINNED
                : d->pool != NULL ? HCQI_CUDA_POOLED : HCQI_CUDA_PLAIN;
-    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
     hcq_result r = hcqi_cuda_enter_context(d);
     if (r != HCQ_OK) { return hcqi_cuda_end(d, r); }
     int got = HCQI_CU_OUT_OF_MEMORY;
@@ -3614,7 +3616,7 @@ static hcq_result hcqi_cuda_event_of(hcqi_cuda_device *d, hcqi_cuda_lane *lane, 
                                      hcqi_cuda_event **event) {
     int done = 0, r = HCQI_CU_OK;
     if (hcqi_atomic_load64(&lane->handed) < epoch) {
-        return hcqi_atomic_load32(&d->lost) ? HCQ_ERROR_LOST : HCQ_ERROR_WOULD_BLOCK;
+        return hcqi_cuda_lost(d) ? HCQ_ERROR_LOST : HCQ_ERROR_WOULD_BLOCK;
     }
     HCQI_PASS(hcqi_cuda_enter_context(d));
     *event = hcqi_cuda_lane_event(lane, epoch, &done);

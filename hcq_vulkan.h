@@ -1589,6 +1589,15 @@ static hcq_result hcqi_vk_quiet(hcqi_vk_device *d, VkResult r) {
     return hcqi_vk_result(r);
 }
 
+/* Was the device lost, in whatever call? hcq knows when this returns, from whichever thread. */
+static int hcqi_vk_lost(hcqi_vk_device *d, const char *call) {
+    uint32_t lost = hcqi_atomic_load32(&d->lost);
+    if (lost != 1) { return lost != 0; }
+    hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
+    hcqi_atomic_store32(&d->lost, 2);
+    return 1;
+}
+
 static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call) {
     hcq_result result = hcqi_vk_quiet(d, r);
     if (result == HCQ_OK) { return HCQ_OK; }
@@ -3404,7 +3413,7 @@ static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, hcq_batch *batch)
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     hcqi_vk_list *list = hcqi_vk_list_of(batch);
-    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    if (hcqi_vk_lost(d, "a call before this one")) { return HCQ_ERROR_LOST; }
     if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, batch->posted); }
     if (list == NULL || batch->count == 0) { return HCQ_NOT_READY; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
@@ -3510,15 +3519,6 @@ static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
     hcqi_vk_leave(d);
     hcqi_atomic_store64(&d->submits, d->submits + 1);
     return r;
-}
-
-/* Tells hcq, once, of a loss that was found by whatever call. */
-static int hcqi_vk_lost(hcqi_vk_device *d, const char *call) {
-    if (hcqi_atomic_load32(&d->lost) == 0) { return 0; }
-    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
-        hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
-    }
-    return 1;
 }
 
 static void hcqi_vk_call_wait(hcqi_vk_call *call, VkSemaphore semaphore, uint64_t value) {

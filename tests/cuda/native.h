@@ -160,6 +160,7 @@ TEST(acquired_events_stay) {
 /* Where there is no memory for one more it is said so, and the work goes on. */
 TEST(events_run_out) {
     SKIP_IF(!info_of(T.dev).value_waits, "each submission has one");
+    NEEDS_WIDE_COUNTERS();
     hcq_device *device = device_with(0, 1, 1);
     raw_event event;
     gates g;
