@@ -20,8 +20,8 @@
 
    Where a function is: cuda_device.h the driver, devices, contexts; cuda_alloc.h
    memory; cuda_modules.h modules, functions; cuda_streams.h streams, events and
-   what is put into streams; cuda_graphs.h graphs; cuda_nvrtc.h NVRTC. Its head
-   says what has to be there (MC_ENTER), then come its rules, one a line (MC_RULE,
+   what is put into streams; cuda_graphs.h graphs, captures; cuda_nvrtc.h NVRTC. Its
+   head says what has to be there (MC_ENTER), then come its rules, one a line (MC_RULE,
    MC_FIND, MC_OPEN). What an operation does when its turn comes: cuda_work.h;
    when that is: cuda_queues.h. */
 #pragma once
@@ -49,15 +49,20 @@ enum {
     MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies to memory that is not pinned; those from it
                                           always are */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
-    MOCK_CUDA_REGISTER_PAGES = 1024,   /* registered ranges may not share pages (712) */
+    MOCK_CUDA_POOLS_OUTLIVE = 1024,    /* memory of pools stays when its context ends, as in CUDA */
     MOCK_CUDA_STRICT_MEMSETS = 2048,   /* a memset node takes no other size (1) */
     MOCK_CUDA_NO_EARLY_WAITS = 4096,   /* a stream waits for a value that nothing enqueued will
                                           store, or for an event that was never recorded: both
                                           are misuse [legal, as in CUDA] */
-    MOCK_CUDA_SYNCS = 8192             /* whatever may wait for the context's work in CUDA does:
+    MOCK_CUDA_SYNCS = 8192,            /* whatever may wait for the context's work in CUDA does:
                                           all that frees or unregisters pinned memory, loads or
                                           unloads modules, the first launch of a kernel without
                                           cuFuncLoad [only cuMemFree] */
+    MOCK_CUDA_NO_RECOVERY = 16384,     /* no new context after an error that, says CUDA, ends the
+                                          process: all sticky ones but 710 [there is] */
+    MOCK_CUDA_NO_READ_ONLY = 32768,    /* memory that cannot be written is never registered */
+    MOCK_CUDA_PINNED_IS_INVALID = 65536 /* to register what cuMemHostAlloc gave is refused with 1,
+                                          as in CUDA [with 712] */
 };
 
 typedef struct mock_cuda_desc {
@@ -75,6 +80,12 @@ typedef struct mock_cuda_desc {
     int32_t timer_drift_ppm;           /* ... and this much faster than it since the setup */
     uint32_t watchdog_ms;              /* a work queue or a call that waits longer than this
                                           aborts [30000] */
+    uint32_t pending;                  /* operations that a work queue takes; the call with one more
+                                          waits, and all others that enqueue [no limit; GPUs: about
+                                          1022] */
+    uint64_t launch_ns, record_ns;     /* what a call takes that enqueues anything; an event [0] */
+    uint64_t jit_ns, pin_ns, node_ns;  /* ... that compiles PTX, pins 1 GB, instantiates a node;
+                                          others that enqueue or do so wait meanwhile [0] */
 } mock_cuda_desc;
 
 /* A kernel, as for the CPU: called once for each block. `args` is the parameter block of
@@ -113,8 +124,9 @@ typedef struct mock_cuda_api {
     uint64_t (*calls)(const char *pattern);
 
     /* The call of a function with such a name fails, after `skip` others, with `result`;
-       a sticky one (700, 702, 710, 714 to 719) ends the current context, too. With the
-       pattern "-" an operation fails, and with it its context. One is kept; NULL: none. */
+       a sticky one (226, 700, 702, 710, 714 to 719, 721, 911) ends the current context, too.
+       With the pattern "-" an operation fails, and with it its context. One is kept; NULL:
+       none. */
     void (*fail)(const char *pattern, uint64_t skip, int result);
 
     /* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */

@@ -3,8 +3,6 @@
 
 #include "cuda_device.h"
 
-#include <errno.h>
-
 /* Refuses to take away what enqueued work names. */
 static int mc_range_end(mc_range *r) {
     mc_op *op = mc_range_used(r);
@@ -19,7 +17,7 @@ static int mc_range_end(mc_range *r) {
 /* ---- device memory ---- */
 
 MC_API(cuMemAlloc_v2, mc_address *address, size_t bytes) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     mc_device *d = &M.devices[mc_tls.here->device];
     MC_RULE(address && bytes, MC_INVALID);
     MC_RULE(bytes <= M.desc.memory_bytes - d->used, MC_MEMORY);
@@ -31,7 +29,7 @@ MC_API(cuMemAlloc_v2, mc_address *address, size_t bytes) {
 }
 
 MC_API(cuMemFree_v2, mc_address address) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     mc_range *r = mc_range_begins(address);
     MC_RULE(address, MC_OK);
     MC_RULE(r && (r->kind == MC_RANGE_DEVICE || r->kind == MC_RANGE_POOL) && !r->doomed && !r->dies,
@@ -131,6 +129,7 @@ MC_API(cuMemAllocFromPoolAsync, mc_address *address, size_t bytes, mc_handle poo
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_OPEN(s, stream);
     MC_FIND(mc_pool, p, pool, MC_POOL);
+    MC_RULE(!s->capture, mc_misuse("the mock's captures do not allocate"));
     MC_RULE(address && bytes && p->access[s->object.context->device], MC_INVALID);
     MC_RULE(mc_pool_take(p, bytes) == MC_OK, MC_MEMORY);
     mc_range *r = mc_range_map(MC_RANGE_POOL, s->object.context, bytes);
@@ -153,6 +152,7 @@ MC_API(cuMemFreeAsync, mc_address address, mc_handle stream) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_OPEN(s, stream);
     mc_range *r = mc_range_begins(address);
+    MC_RULE(!s->capture, mc_misuse("the mock's captures do not allocate"));
     MC_RULE(r && r->kind == MC_RANGE_POOL && !r->dies && !r->doomed,
             mc_misuse("%#llx is not of a pool, or was freed", mc_u(address)));
     mc_op *op = mc_op_new(s, MC_WORK_DEATH);
@@ -164,9 +164,17 @@ MC_API(cuMemFreeAsync, mc_address address, mc_handle stream) {
 
 /* ---- pinned memory ---- */
 
+/* A call pins so much. */
+static void mc_pin(uint64_t bytes) {
+    mc_slow((uint64_t)((double)bytes * 1e-9 * (double)M.desc.pin_ns));
+}
+
 MC_API(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_RULE(memory && bytes && flags <= 7, MC_INVALID);
+    MC_ENTER(MC_UNSAFE)
+    MC_RULE(memory && flags <= 7, MC_INVALID);
+    *memory = NULL;
+    MC_RULE(bytes, MC_OK);
+    mc_pin(bytes);
     mc_range *r = mc_range_map(MC_RANGE_HOST, mc_tls.here, bytes);
     MC_RULE(r, MC_MEMORY);
     r->flags = flags;
@@ -175,7 +183,7 @@ MC_API(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags) {
 }
 
 MC_API(cuMemFreeHost, void *memory) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     mc_range *r = mc_range_begins((mc_address)(uintptr_t)memory);
     MC_RULE(r && r->kind == MC_RANGE_HOST,
             mc_misuse("%p is not of cuMemHostAlloc, or was freed", memory));
@@ -200,36 +208,42 @@ MC_API(cuMemHostGetDevicePointer_v2, mc_address *address, void *memory, unsigned
     return MC_OK;
 }
 
-/* Do these bytes meet memory that is there, or pages of such memory? */
-static int mc_meets_any(mc_address from, mc_address to) {
-    const int pages = (M.desc.flags & MOCK_CUDA_REGISTER_PAGES) != 0;
-    for (uint32_t i = 0; i < mc_map.count; i++) {
-        const mc_range *r = mc_map.ranges[i];
-        mc_address begin = r->base, end = begin + r->size;
-        if (pages ? begin / MC_PAGE < mc_pages(to) / MC_PAGE &&
-                        from / MC_PAGE < mc_pages(end) / MC_PAGE
-                  : begin < to && from < end) {
-            return 1;
-        }
+/* Is there memory everywhere, and may it be written, unless that does not matter? */
+static int mc_mapped(mc_address at, mc_address end, int written) {
+    unsigned long long from, to;
+    char mode[5];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && at < end && fscanf(maps, "%llx-%llx %4s%*[^\n]", &from, &to, mode) == 3) {
+        at = from <= at && at < to && mode[written] == "rw"[written] ? to : at;
     }
-    return 0;
+    if (maps) {
+        fclose(maps);
+    }
+    return at >= end;
 }
 
 MC_API(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    mc_address base = (mc_address)(uintptr_t)memory, page = base / MC_PAGE * MC_PAGE;
-    uint64_t span = mc_pages(base + bytes - page);
+    MC_ENTER(MC_UNSAFE)
+    mc_address base = (mc_address)(uintptr_t)memory, end = base + bytes;
     MC_RULE(memory && bytes && flags <= 15, MC_INVALID);
     MC_RULE(!(M.desc.flags & MOCK_CUDA_NO_REGISTER), MC_NOT_SUPPORTED);
-    MC_RULE(msync(mc_host(page), span, MS_ASYNC) == 0 || errno != ENOMEM, MC_INVALID); /* none */
-    MC_RULE(!mc_meets_any(base, base + bytes), MC_REGISTERED);
+    MC_RULE(!(flags & 8) || !(M.desc.flags & MOCK_CUDA_NO_READ_ONLY), MC_NOT_SUPPORTED);
+    MC_RULE(mc_mapped(base, end, !(flags & 8)), MC_INVALID);
+    mc_pin(bytes);
+    for (uint32_t i = 0; i < mc_map.count; i++) {
+        const mc_range *r = mc_map.ranges[i];
+        MC_RULE(r->base >= end || base >= r->base + r->size,
+                r->kind != MC_RANGE_REGISTERED && (M.desc.flags & MOCK_CUDA_PINNED_IS_INVALID)
+                    ? MC_INVALID : MC_REGISTERED);
+    }
     mc_range_new(MC_RANGE_REGISTERED, mc_tls.here, base, bytes)->flags = flags;
     return MC_OK;
 }
 
 MC_API(cuMemHostUnregister, void *memory) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     mc_range *r = mc_range_begins((mc_address)(uintptr_t)memory);
+    MC_RULE(!r || r->kind == MC_RANGE_REGISTERED, MC_INVALID);
     MC_RULE(r && r->kind == MC_RANGE_REGISTERED, MC_NOT_REGISTERED);
     mc_may_sync("cuMemHostUnregister");
     return mc_range_end(r);

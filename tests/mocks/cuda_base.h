@@ -25,7 +25,9 @@ enum { /* CUresult */
     MC_NO_CONTEXT = 201, MC_NO_PEER = 217, MC_BAD_PTX = 218, MC_NO_JIT = 221, MC_NEW_PTX = 222,
     MC_BAD_HANDLE = 400, MC_NOT_FOUND = 500, MC_NOT_READY = 600, MC_ILLEGAL_ADDRESS = 700,
     MC_RESOURCES = 701, MC_PEER_ALREADY = 704, MC_DESTROYED = 709, MC_REGISTERED = 712,
-    MC_NOT_REGISTERED = 713, MC_NOT_PERMITTED = 800, MC_NOT_SUPPORTED = 801, MC_UNKNOWN = 999
+    MC_NOT_REGISTERED = 713, MC_NOT_PERMITTED = 800, MC_NOT_SUPPORTED = 801,
+    MC_CAPTURE_FORBIDS = 900, MC_CAPTURE_INVALID = 901, MC_CAPTURE_ISOLATION = 905,
+    MC_CAPTURED_EVENT = 907, MC_WRONG_THREAD = 908, MC_UNKNOWN = 999
 };
 
 enum { MC_DEVICES = 72, MC_QUEUES = 32, MC_STACK = 32 };
@@ -59,6 +61,7 @@ typedef struct mc_context {
     int ended;
     struct mc_context *peers[MC_DEVICES];
     struct mc_op *first, *last;        /* enqueued and not done, oldest first */
+    struct mc_stream *implicit;        /* streams that nobody made */
     struct mc_context *next;           /* all that were, freed by setup */
 } mc_context;
 
@@ -77,6 +80,7 @@ typedef struct mc_queue {              /* a work queue */
     uint64_t pokes;                    /* ... when it was enqueued */
     uint64_t random;
     struct mc_op *head, *tail;
+    uint32_t count;
 } mc_queue;
 
 typedef struct mc_device {
@@ -108,6 +112,9 @@ static struct {
     uint32_t syncing;                  /* calls that wait */
     uint64_t pokes;                    /* calls that asked or waited */
     uint64_t sequence;                 /* operations enqueued so far */
+    int locked;                        /* a slow call has the driver's lock */
+    int broken;                        /* the first error that ends the process, says CUDA */
+    int captures;                      /* a stream captures, or did */
     mc_device devices[MC_DEVICES];
     struct mc_kernel *kernels;
 } M = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -120,6 +127,8 @@ static _Thread_local struct {
     int in_kernel, fault;
     uint64_t running;                  /* the sequence of the operation that runs, or 0 */
     uint64_t random;
+    uint64_t takes_ns;                 /* the call, when it has let go of the lock */
+    int mode;                          /* of what it may call beside captures */
 } mc_tls;
 
 /* ---- misuse ---- */
@@ -143,6 +152,14 @@ static int mc_misuse(const char *format, ...) {
 }
 
 static unsigned long long mc_u(uint64_t value) { return value; }
+
+/* A rule: unless `good`, the function returns `error`. */
+#define MC_RULE(good, error) \
+    do { \
+        if (!(good)) { \
+            return error; \
+        } \
+    } while (0)
 
 /* ---- memory of its own, time, chance ---- */
 
@@ -172,6 +189,17 @@ static uint64_t mc_clock(clockid_t id) {
 }
 
 static uint64_t mc_now(void) { return mc_clock(CLOCK_MONOTONIC); }
+
+/* Sleeps, but for the last part: it would be late. */
+static void mc_pass(uint64_t ns) {
+    uint64_t until = mc_now() + ns, nap = ns > 200000 ? ns - 200000 : 0;
+    const struct timespec t = {(time_t)(nap / 1000000000u), (long)(nap % 1000000000u)};
+    if (nap) {
+        nanosleep(&t, NULL);
+    }
+    while (mc_now() < until) {
+    }
+}
 
 static uint64_t mc_random(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9e3779b97f4a7c15ull;
@@ -283,11 +311,20 @@ enum mc_needs {
     MC_NEEDS_NOTHING,                  /* may come before cuInit */
     MC_NEEDS_INIT,
     MC_NEEDS_CONTEXT,                  /* a current one, without an error */
-    MC_NEEDS_ANY_CONTEXT               /* a current one */
+    MC_NEEDS_ANY_CONTEXT,              /* a current one */
+    MC_UNSAFE = 4 | MC_NEEDS_CONTEXT   /* as that one, and no capture that forbids it: all that
+                                          allocates, frees, loads, asks or waits */
 };
 
 static void mc_configure(const mock_cuda_desc *desc);
 static void mc_poison(mc_context *c, int error);
+static int mc_capture_spoiled(const mc_context *c);
+
+/* Does an error end its context? */
+static int mc_sticky(int error) {
+    return error == 226 || error == MC_ILLEGAL_ADDRESS || error == 702 || error == 710 ||
+           (error >= 714 && error <= 719) || error == 721 || error == 911;
+}
 
 static int mc_matches(const char *pattern, const char *name) {
     size_t n = strcspn(pattern, "*");
@@ -314,7 +351,8 @@ static int mc_current(enum mc_needs needs) {
     if (!mc_tls.here) {
         return top ? MC_DESTROYED : MC_NO_CONTEXT;
     }
-    return needs == MC_NEEDS_CONTEXT ? mc_tls.here->error : 0;
+    MC_RULE(needs == MC_NEEDS_ANY_CONTEXT || !mc_tls.here->error, mc_tls.here->error);
+    return needs == MC_UNSAFE && mc_capture_spoiled(NULL) ? MC_CAPTURE_FORBIDS : 0;
 }
 
 /* Gives other threads a chance to come in between. */
@@ -341,9 +379,7 @@ static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
     }
     call->count++;
     int bad = mc_current(needs), result = mc_injected(name);
-    int sticky = result == MC_ILLEGAL_ADDRESS || result == 702 || result == 710 ||
-                 (result >= 714 && result <= 719);
-    if (sticky && mc_tls.here) {
+    if (mc_sticky(result) && mc_tls.here) {
         mc_poison(mc_tls.here, result);
     }
     if (result == 0) {
@@ -359,11 +395,15 @@ static void mc_leave(const int *entered) {
     if (*entered == 0) {
         pthread_mutex_unlock(&M.lock);
         mc_linger();
+        if (mc_tls.takes_ns) {
+            mc_pass(mc_tls.takes_ns);
+            mc_tls.takes_ns = 0;
+        }
     }
 }
 
 /* A function of the driver: MC_API its head, MC_ENTER the first line; it has the lock
-   from there on until it returns. Then its rules: unless `good`, it returns `error`. */
+   from there on until it returns. Then its rules. */
 #define MC_API(name, ...) \
     int name(__VA_ARGS__); \
     int name(__VA_ARGS__)
@@ -372,13 +412,6 @@ static void mc_leave(const int *entered) {
     static mc_call call_; \
     __attribute__((cleanup(mc_leave))) const int entered_ = mc_enter(&call_, __func__, needs); \
     MC_RULE(entered_ == 0, entered_);
-
-#define MC_RULE(good, error) \
-    do { \
-        if (!(good)) { \
-            return error; \
-        } \
-    } while (0)
 
 /* Declares the object of a handle; returns, if it has none. */
 #define MC_FIND(type, name, handle, kind) \

@@ -68,13 +68,9 @@ static void set_word(uint32_t i, uint64_t value) {
     __atomic_store_n(&R.words[i], value, __ATOMIC_RELEASE);
 }
 
-/* A mock with these settings; the primary context of device 0 with streams, memory and
-   kernels. */
-static void rig_open(mock_cuda_desc desc) {
+/* The primary context of device 0 with streams, memory and kernels. */
+static void rig_begin(void) {
     void *memory;
-    desc.seed = seed;
-    mock_cuda_setup(&desc);
-    OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&R.context, 0));
     OK(cuCtxPushCurrent_v2(R.context));
     for (uint32_t i = 0; i < STREAMS; i++) {
@@ -89,6 +85,14 @@ static void rig_open(mock_cuda_desc desc) {
     OK(cuModuleGetFunction(&R.hold, R.module, "t_hold"));
     OK(cuModuleGetFunction(&R.copy, R.module, "t_copy"));
     OK(cuModuleGetFunction(&R.none, R.module, "t_none"));
+}
+
+/* ... of a mock with these settings. */
+static void rig_open(mock_cuda_desc desc) {
+    desc.seed = seed;
+    mock_cuda_setup(&desc);
+    OK(cuInit(0));
+    rig_begin();
 }
 
 static mock_cuda_counts counts(void) {
@@ -115,6 +119,15 @@ static void rig_close(void) {
     assert_int_equal(c.contexts + c.streams + c.events + c.modules + c.graphs + c.graph_execs +
                      c.pools + c.device_allocations + c.host_allocations + c.registered +
                      c.operations_pending + c.left_behind, 0);
+}
+
+/* Its context gets an error, and ends. */
+static void rig_lose(int error) {
+    mock_cuda_fail("cuFuncLoad", 0, error);
+    IS(error, cuFuncLoad(R.none));
+    IS(error, cuMemFreeAsync(R.memory, R.s[0]));
+    OK(cuCtxPopCurrent_v2(NULL));
+    OK(cuDevicePrimaryCtxRelease_v2(0));
 }
 
 #define RIG(...) rig_open((mock_cuda_desc){__VA_ARGS__})
@@ -196,6 +209,57 @@ static void misused(const char *part) {
         misused(part); \
     } while (0)
 
+/* What another thread does in the context, beside captures in that mode. */
+typedef struct side {
+    pthread_t thread;
+    int (*call)(mc_handle argument);
+    mc_handle argument;
+    int mode, result, done;
+} side;
+
+static void *side_main(void *user) {
+    side *t = (side *)user;
+    (void)cuThreadExchangeStreamCaptureMode(&t->mode);
+    (void)cuCtxPushCurrent_v2(R.context);
+    t->result = t->call(t->argument);
+    (void)cuCtxPopCurrent_v2(NULL);
+    __atomic_store_n(&t->done, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void side_begin(side *t) {
+    assert_int_equal(pthread_create(&t->thread, NULL, side_main, t), 0);
+}
+
+static int side_end(side *t) {
+    pthread_join(t->thread, NULL);
+    return t->result;
+}
+
+#define ELSEWHERE(mode_, call_, argument_) \
+    elsewhere(&(side){.call = call_, .argument = argument_, .mode = mode_})
+
+static int elsewhere(side *t) {
+    side_begin(t);
+    return side_end(t);
+}
+
+/* A call of this thread or another has the driver's lock. */
+static int locked(void) {
+    pthread_mutex_lock(&M.lock);
+    int is = M.locked;
+    pthread_mutex_unlock(&M.lock);
+    return is;
+}
+
+static int adds(mc_handle stream) { return add(1, 1, stream); }
+
+static int loads(UNUSED mc_handle none) {
+    mc_handle module;
+    int error = cuModuleLoadDataEx(&module, ptx, 0, NULL, NULL);
+    return error ? error : cuModuleUnload(module);
+}
+
 /* ---- the library ---- */
 
 CASE(aborts) {
@@ -241,6 +305,48 @@ CASE(by_chance) {
         seen[word(0)] = 1;
     }
     assert_true(seen[1] && seen[2]);
+}
+
+/* Who enqueues more than a work queue takes waits, and with it whoever enqueues. */
+CASE(full_work_queue) {
+    side full = {.call = adds, .argument = R.s[0]}, other = {.call = adds, .argument = R.s[1]};
+    OK(hold(0, 1, R.s[0]));
+    OK(add(2, 1, R.s[2]));             /* the work queue of s[0] */
+    side_begin(&full);
+    while (!locked()) {
+        usleep(100);
+    }
+    side_begin(&other);
+    usleep(5000);
+    still(0);
+    IS(600, cuStreamQuery(R.s[0]));    /* nobody waits with this */
+    OK(cuStreamQuery(R.s[1]));
+    assert_int_equal(__atomic_load_n(&full.done, __ATOMIC_ACQUIRE) +
+                     __atomic_load_n(&other.done, __ATOMIC_ACQUIRE), 0);
+    set_word(0, 1);
+    OK(side_end(&full));
+    OK(side_end(&other));
+    OK(cuCtxSynchronize());
+    assert_int_equal(word(1), 2);
+}
+
+/* NULL and 1 are one stream, 2 is one of each thread. */
+CASE(implicit_streams) {
+    const mc_handle legacy = (mc_handle)1, own = (mc_handle)2;
+    OK(hold(0, 1, own));
+    OK(hold(0, 1, NULL));
+    OK(ELSEWHERE(0, adds, own));
+    while (word(1) != 1) {
+    }
+    IS(600, cuStreamQuery(own));
+    IS(600, ELSEWHERE(0, cuStreamQuery, NULL));
+    IS(600, ELSEWHERE(0, cuStreamQuery, legacy));
+    OK(add(1, 1, legacy));
+    still(1);
+    set_word(0, 1);
+    OK(cuStreamSynchronize(own));
+    OK(cuStreamSynchronize(legacy));
+    assert_int_equal(word(1), 2);
 }
 
 /* Work is gathered until somebody asks, or for some time. */
@@ -373,24 +479,43 @@ CASE(memory) {
     MISUSE(R.s[0], "not pinned", cuMemcpyAsync(host, R.memory, 64, R.s[0]));
 }
 
-/* Ranges may not overlap; with the flag no page may be in two. */
+/* Ranges may share a page, but no byte, and none with the driver's own. */
 CASE(registered_memory) {
     unsigned char *page = own + (4096 - (uintptr_t)own % 4096) % 4096;
+    void *none = page;
     IS(801, cuMemHostRegister_v2(page, 100, 3));
-    for (uint32_t shared = 0; shared < 2; shared++) {
-        rig_close();
-        RIG(.flags = shared ? 0 : MOCK_CUDA_REGISTER_PAGES);
-        OK(cuMemHostRegister_v2(page + 4090, 100, 3));
-        IS(712, cuMemHostRegister_v2(page + 4189, 1, 3));
-        IS(712, cuMemHostRegister_v2(page, 4091, 3));
-        IS(shared ? 0 : 712, cuMemHostRegister_v2(page, 4090, 3));
-        OK(shared ? cuMemHostUnregister(page) : 0);
-        OK(cuMemHostRegister_v2(page + 8192, 10, 3));
-        OK(cuMemHostUnregister(page + 8192));
-        OK(cuMemHostUnregister(page + 4090));
-        IS(713, cuMemHostUnregister(page + 4090));
-        IS(1, cuMemHostRegister_v2((void *)(uintptr_t)4096, 100, 3)); /* nothing is there */
-    }
+    rig_close();
+    RIG(.flags = MOCK_CUDA_PINNED_IS_INVALID);
+    OK(cuMemHostRegister_v2(page + 4090, 100, 3));
+    IS(712, cuMemHostRegister_v2(page + 4189, 1, 3));
+    IS(712, cuMemHostRegister_v2(page, 4091, 3));
+    OK(cuMemHostRegister_v2(page, 4090, 3));
+    OK(cuMemHostUnregister(page));
+    OK(cuMemHostUnregister(page + 4090));
+    IS(713, cuMemHostUnregister(page + 4090));
+    IS(1, cuMemHostRegister_v2((void *)(uintptr_t)4096, 100, 3)); /* nothing is there */
+    IS(1, cuMemHostRegister_v2(R.words + 8, 8, 3));
+    IS(1, cuMemHostUnregister(R.words));
+    OK(cuMemHostAlloc(&none, 0, 3));
+    assert_null(none);
+}
+
+/* Pages that cannot be written are registered with flag 8 alone. */
+CASE(read_only_memory) {
+    void *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int can = 0;
+    assert_int_equal(mprotect(page, 4096, PROT_READ), 0);
+    IS(1, cuMemHostRegister_v2(page, 5000, 3));
+    OK(cuMemHostRegister_v2(page, 5000, 8 | 3));
+    OK(cuMemHostUnregister(page));
+    OK(cuDeviceGetAttribute(&can, 113, 0));
+    assert_int_equal(can, 1);
+    rig_close();
+    RIG(.flags = MOCK_CUDA_NO_READ_ONLY);
+    IS(801, cuMemHostRegister_v2(page, 5000, 8 | 3));
+    OK(cuDeviceGetAttribute(&can, 113, 0));
+    assert_int_equal(can, 0);
+    munmap(page, 8192);
 }
 
 /* Memory of a pool is there from its turn in the stream on, until its free's turn. */
@@ -418,6 +543,33 @@ CASE(pools) {
     rig_close();
     RIG(.flags = MOCK_CUDA_NO_POOLS);
     IS(801, cuMemPoolCreate(&pool, &props));
+}
+
+/* It outlives its context, takes the device's memory, and its pool waits for it. */
+CASE(pools_outlive) {
+    enum { MOST = 1 << 20 };
+    mc_address a, b;
+    mc_handle pool;
+    const mc_pool_props props = {.type = 1, .location = {1, 0}};
+    RIG(.flags = MOCK_CUDA_POOLS_OUTLIVE, .memory_bytes = MOST + WORDS * 8);
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(&a, MOST - 1, pool, R.s[0]));
+    OK(cuStreamSynchronize(R.s[0]));
+    rig_lose(700);
+    OK(cuMemPoolDestroy(pool));
+    assert_int_equal(counts().device_allocations, 1);
+    rig_begin();
+    IS(2, cuMemAlloc_v2(&b, 2));
+    OK(cuMemFreeAsync(a, R.s[0]));
+    OK(cuStreamSynchronize(R.s[0]));
+    OK(cuMemAlloc_v2(&b, MOST));
+    OK(cuMemFree_v2(b));
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(&a, 8, pool, R.s[0]));
+    rig_lose(700);
+    RIG(0);                            /* a setup ends it */
+    MISUSE(R.s[0], "not of a pool", cuMemFreeAsync(a, R.s[0]));
+    rig_close();
 }
 
 /* ---- modules ---- */
@@ -469,6 +621,97 @@ CASE(contexts) {
     IS(709, cuCtxSynchronize());
     OK(cuCtxPopCurrent_v2(NULL));
     MISUSE(R.s[0], "destroyed", cuCtxPushCurrent_v2(R.context));
+}
+
+/* After some errors, of old drivers, only another process has a context. */
+CASE(lost_contexts) {
+    static const int codes[] = {226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 911};
+    mc_handle context;
+    for (uint32_t i = 0; i < 2 * sizeof codes / sizeof *codes; i++) {
+        const int code = codes[i / 2], ends = i % 2 && code != 710;
+        RIG(.flags = i % 2 ? MOCK_CUDA_NO_RECOVERY : 0);
+        rig_lose(code);
+        IS(ends ? code : 0, cuDevicePrimaryCtxRetain(&context, 0));
+        OK(ends ? 0 : cuDevicePrimaryCtxRelease_v2(0));
+    }
+}
+
+/* ---- captures ---- */
+
+static int allocates(UNUSED mc_handle none) {
+    mc_address a;
+    int error = cuMemAlloc_v2(&a, 8);
+    return error ? error : cuMemFree_v2(a);
+}
+
+static int ends(mc_handle stream) {
+    mc_handle graph;
+    return cuStreamEndCapture(stream, &graph);
+}
+
+/* Ends the capture of s[0], which is good or spoiled. */
+static void capture_end(int good) {
+    mc_handle graph = NULL;
+    int status = 0;
+    OK(cuStreamIsCapturing(R.s[0], &status));
+    assert_int_equal(status, good ? 1 : 2);
+    IS(good ? 0 : 901, add(1, 1, R.s[0]));
+    IS(good ? 0 : 901, cuStreamEndCapture(R.s[0], &graph));
+    OK(cuStreamIsCapturing(R.s[0], &status));
+    assert_int_equal(status, 0);
+    assert_int_equal(graph != NULL, good);
+    OK(graph ? cuGraphDestroy(graph) : 0);
+    OK(cuStreamSynchronize(R.s[0]));
+    assert_int_equal(word(1), 0);      /* nothing ran */
+}
+
+/* Which threads may do what is unsafe: by the capture's mode and theirs. */
+CASE(capture_modes) {
+    for (uint32_t i = 0; i < 18; i++) {
+        const int mode = (int)i % 3, here = i < 9;
+        int before = (int)i / 3 % 3;
+        OK(cuStreamBeginCapture_v2(R.s[0], (unsigned)mode));
+        OK(here ? cuThreadExchangeStreamCaptureMode(&before) : 0);
+        int good = here ? mode == 2 || i / 3 == 2 : mode || before;
+        IS(good ? 0 : 900, here ? allocates(NULL) : ELSEWHERE(before, allocates, NULL));
+        OK(here ? cuThreadExchangeStreamCaptureMode(&before) : 0);
+        capture_end(good);
+    }
+}
+
+/* What no mode allows. */
+CASE(captures) {
+    mc_handle before, event;
+    int mode = 2;
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(mode, 0);
+    OK(cuEventCreate(&before, 2));
+    OK(cuEventCreate(&event, 2));
+    OK(cuEventRecord(before, R.s[0]));
+    for (uint32_t i = 0; i < 4; i++) {
+        OK(cuStreamBeginCapture_v2(R.s[0], 2));
+        IS(1, cuStreamBeginCapture_v2(R.s[0], 2));
+        OK(cuEventRecord(event, R.s[0]));
+        OK(cuStreamWaitEvent(R.s[0], event, 0));
+        IS(907, cuEventQuery(event));
+        IS(907, cuEventSynchronize(event));
+        IS(i == 2 ? 905 : i ? 900 : 0, i == 0 ? cuStreamSynchronize(R.s[1]) :
+           i == 1 ? cuStreamQuery(R.s[0]) : i == 2 ? cuStreamWaitEvent(R.s[0], before, 0) :
+           cuCtxSynchronize());
+        capture_end(i == 0);
+    }
+    MISUSE(R.s[1], "have one stream", cuStreamWaitEvent(R.s[1], event, 0));
+    IS(1, cuStreamBeginCapture((mc_handle)1));
+    OK(cuStreamBeginCapture(R.s[0]));
+    IS(908, ELSEWHERE(0, ends, R.s[0]));
+    capture_end(1);
+    OK(cuStreamBeginCapture(R.s[0]));
+    OK(cuStreamDestroy_v2(R.s[0]));    /* ends it, too */
+    OK(cuStreamCreateWithPriority(&R.s[0], 1, 0));
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    OK(allocates(NULL));
+    OK(cuEventDestroy_v2(before));
+    OK(cuEventDestroy_v2(event));
 }
 
 /* ---- graphs ---- */
@@ -595,6 +838,45 @@ CASE(graph_refusals) {
     graph_close();
 }
 
+/* ---- time ---- */
+
+/* Calls take it, and those that enqueue wait for the slow ones. */
+CASE(slow_calls) {
+    enum { MS = 1000000, NODES = 8 };
+    static const uint64_t takes[] = {4, 5, 30, 9, 9, 16}; /* ms */
+    static unsigned char much[3 * MS];
+    mc_handle event, graph, node, exec;
+    void *memory;
+    OK(cuEventCreate(&event, 2));
+    OK(cuGraphCreate(&graph, 0));
+    for (uint32_t i = 0; i < NODES; i++) {
+        OK(cuGraphAddEmptyNode(&node, graph, NULL, 0));
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        uint64_t from = mc_now();
+        OK(i == 0 ? add(1, 1, R.s[0]) : i == 1 ? cuEventRecord(event, R.s[0]) :
+           i == 2 ? loads(NULL) : i == 3 ? cuMemHostAlloc(&memory, sizeof much, 3) :
+           i == 4 ? cuMemHostRegister_v2(much, sizeof much, 3) :
+           cuGraphInstantiateWithFlags(&exec, graph, 0));
+        assert_in_range(mc_now() - from, takes[i] * MS, 10000ull * MS);
+    }
+    side slow = {.call = loads};
+    side_begin(&slow);
+    while (!locked()) {
+        usleep(100);
+    }
+    OK(cuEventQuery(event));
+    assert_int_equal(locked(), 1);
+    OK(add(1, 1, R.s[0]));
+    assert_int_equal(locked(), 0);
+    OK(side_end(&slow));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuMemHostUnregister(much));
+    OK(cuMemFreeHost(memory));
+    OK(cuEventDestroy_v2(event));
+}
+
 /* ---- threads ---- */
 
 static void *adds_nodes(void *user) {
@@ -631,18 +913,27 @@ static const struct CMUnitTest tests[] = {
     {"aborts", aborts, NULL, NULL, NULL},
     RIGGED(work_queues, .queues = 2),
     RIGGED(by_chance, .queues = 2),
+    RIGGED(full_work_queue, .queues = 2, .pending = 2),
+    RIGGED(implicit_streams, .queues = 8),
     RIGGED(late, .mode = MOCK_CUDA_LATE),
     RIGGED(value_mistakes, .queues = 2, .watchdog_ms = 50, .flags = MOCK_CUDA_NO_WAIT_VALUES),
     RIGGED(early_waits, .queues = 4, .flags = MOCK_CUDA_NO_EARLY_WAITS),
     RIGGED(syncs, .flags = MOCK_CUDA_SYNCS),
     RIGGED(memory, .memory_bytes = 1 << 20),
     RIGGED(registered_memory, .flags = MOCK_CUDA_NO_REGISTER),
+    RIGGED(read_only_memory, .queues = 1),
     RIGGED(pools, .queues = 4),
+    {"pools_outlive", pools_outlive, NULL, NULL, NULL},
     RIGGED(functions, .queues = 1),
     {"contexts", contexts, NULL, NULL, NULL},
+    {"lost_contexts", lost_contexts, NULL, NULL, NULL},
+    RIGGED(capture_modes, .queues = 4),
+    RIGGED(captures, .queues = 4),
     {"graph_order", graph_order, NULL, NULL, NULL},
     {"graph_updates", graph_updates, NULL, NULL, NULL},
     {"graph_refusals", graph_refusals, NULL, NULL, NULL},
+    RIGGED(slow_calls, .launch_ns = 4000000, .record_ns = 5000000, .jit_ns = 30000000,
+           .pin_ns = 3000000000, .node_ns = 2000000),
     RIGGED(graph_threads, .linger = 500),
 };
 

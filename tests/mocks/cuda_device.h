@@ -90,6 +90,7 @@ static int mc_attribute(int *value, int attribute) {
     case 94: *value = 1; break;
     case 97: *value = MC_SHARED_OPTIN; break;
     case 99: *value = !(flags & MOCK_CUDA_NO_REGISTER); break;
+    case 113: *value = !(flags & (MOCK_CUDA_NO_REGISTER | MOCK_CUDA_NO_READ_ONLY)); break;
     case 115: *value = !(flags & MOCK_CUDA_NO_POOLS); break;
     case 121: *value = (flags & MOCK_CUDA_NO_MEMOPS) != 0; break;
     case 122: *value = !(flags & MOCK_CUDA_NO_MEMOPS); break;
@@ -134,6 +135,11 @@ static mc_context *mc_context_new(uint32_t device) {
 
 static void mc_context_clear(mc_context *c) {
     uint64_t left = 0;
+    while (c->implicit) {
+        mc_stream *s = c->implicit;
+        c->implicit = s->next;
+        mc_object_drop(s);
+    }
     for (uint32_t i = 0; i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
         if (o && o->context == c && o->kind != MC_FUNCTION) {
@@ -142,8 +148,12 @@ static void mc_context_clear(mc_context *c) {
         }
     }
     for (uint32_t i = mc_map.count; i-- > 0;) {
-        if (mc_map.ranges[i]->context == c) {
-            mc_range_free(mc_map.ranges[i]);
+        mc_range *r = mc_map.ranges[i];
+        if (r->context == c && r->kind == MC_RANGE_POOL &&
+            (M.desc.flags & MOCK_CUDA_POOLS_OUTLIVE)) {
+            r->context = NULL;
+        } else if (r->context == c) {
+            mc_range_free(r);
             left++;
         }
     }
@@ -162,10 +172,14 @@ static void mc_context_end(mc_context *c) {
     mc_object_drop(c);
 }
 
+/* May there be a new context? */
+static int mc_context_may(void) { return M.desc.flags & MOCK_CUDA_NO_RECOVERY ? M.broken : MC_OK; }
+
 MC_API(cuDevicePrimaryCtxRetain, mc_handle *context, int device) {
     MC_ENTER(MC_NEEDS_INIT)
     MC_DEVICE_RULES(device, context);
     mc_device *d = &M.devices[device];
+    MC_RULE(d->context || !mc_context_may(), M.broken);
     if (!d->context) {
         d->context = mc_context_new((uint32_t)device);
         d->context->primary = 1;
@@ -197,6 +211,7 @@ static int mc_stack_push(mc_handle context) {
 MC_API(cuCtxCreate_v2, mc_handle *context, unsigned flags, int device) {
     MC_ENTER(MC_NEEDS_INIT)
     MC_DEVICE_RULES(device, context && !flags);
+    MC_RULE(!mc_context_may(), M.broken);
     *context = mc_handle_of(mc_context_new((uint32_t)device));
     return mc_stack_push(*context);
 }
@@ -241,8 +256,9 @@ MC_API(cuCtxGetDevice, int *device) {
 }
 
 MC_API(cuCtxSynchronize, void) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     mc_context *c = mc_tls.here;
+    MC_RULE(!mc_capture_spoiled(c), MC_CAPTURE_FORBIDS);
     int came = mc_wait_call(mc_context_ready, c, M.sequence, "a context");
     mc_pools_trim();
     return c->error ? c->error : came ? MC_OK : MC_UNKNOWN;

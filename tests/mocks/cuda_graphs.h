@@ -174,13 +174,17 @@ static void mc_graph_end(void *object) {
     free(g->nodes);
 }
 
-MC_API(cuGraphCreate, mc_handle *graph, unsigned flags) {
+static mc_handle mc_graph_new(void) {
     static uint64_t id;
-    MC_ENTER(MC_NEEDS_INIT)
-    MC_RULE(graph && !flags, MC_INVALID);
     mc_graph *g = (mc_graph *)mc_object_new(MC_GRAPH, sizeof *g, NULL, mc_graph_end);
     g->id = ++id;
-    *graph = mc_handle_of(g);
+    return mc_handle_of(g);
+}
+
+MC_API(cuGraphCreate, mc_handle *graph, unsigned flags) {
+    MC_ENTER(MC_NEEDS_INIT)
+    MC_RULE(graph && !flags, MC_INVALID);
+    *graph = mc_graph_new();
     return MC_OK;
 }
 
@@ -281,6 +285,7 @@ MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned l
     MC_FIND(mc_graph, g, graph, MC_GRAPH);
     MC_RULE(exec && flags <= 15, MC_INVALID);
     MC_RULE(!mc_take(g), MC_INVALID);
+    mc_slow(g->count * M.desc.node_ns);
     mc_exec *e = (mc_exec *)mc_object_new(MC_EXEC, sizeof *e, mc_tls.here, mc_exec_end);
     e->graph_id = g->id;
     e->nodes = (mc_node **)mc_calloc(g->count, sizeof *e->nodes);
@@ -322,7 +327,8 @@ MC_API(cuGraphLaunch, mc_handle exec, mc_handle stream) {
     mc_op *op = mc_op_new(s, MC_WORK_GRAPH);
     op->work.u.graph.exec = e;
     op->work.u.graph.program = mc_program_copy(e->program);
-    op->work.u.graph.ticket = e->launched++;
+    op->work.u.graph.ticket = e->launched;
+    e->launched += !s->capture;
     e->object.refs++;
     mc_op_enqueue(op);
     mc_give(e);
@@ -474,3 +480,47 @@ MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) 
     return MC_OK;
 }
 #endif
+
+/* ---- capture: what a stream gets does not run; the graph of it has nothing in it ---- */
+
+MC_API(cuStreamBeginCapture_v2, mc_handle stream, unsigned mode) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_OPEN(s, stream);
+    MC_RULE((uintptr_t)stream > 1 && mode <= 2 && !s->capture, MC_INVALID);
+    s->capture = MC_CAPTURING;
+    s->mode = (int)mode;
+    s->capturer = &mc_tls;
+    M.captures = 1;
+    return MC_OK;
+}
+
+MC_API(cuStreamBeginCapture, mc_handle stream) { return cuStreamBeginCapture_v2(stream, 0); }
+
+MC_API(cuStreamEndCapture, mc_handle stream, mc_handle *graph) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    mc_stream *s = mc_stream_find(stream);
+    MC_RULE(s && graph && s->capture, MC_INVALID);
+    MC_RULE(s->mode == 2 || s->capturer == &mc_tls, MC_WRONG_THREAD);
+    int good = s->capture == MC_CAPTURING;
+    s->capture = MC_NO_CAPTURE;
+    *graph = good ? mc_graph_new() : NULL;
+    return good ? MC_OK : MC_CAPTURE_INVALID;
+}
+
+MC_API(cuStreamIsCapturing, mc_handle stream, int *status) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    const mc_stream *s = mc_stream_find(stream);
+    MC_RULE(s && status, MC_INVALID);
+    *status = (int)s->capture;
+    return MC_OK;
+}
+
+/* Beside whose captures this thread does what is unsafe: 0 nobody's, 1 others', 2 all. */
+MC_API(cuThreadExchangeStreamCaptureMode, int *mode) {
+    MC_ENTER(MC_NEEDS_INIT)
+    MC_RULE(mode && *mode >= 0 && *mode <= 2, MC_INVALID);
+    int before = mc_tls.mode;
+    mc_tls.mode = *mode;
+    *mode = before;
+    return MC_OK;
+}

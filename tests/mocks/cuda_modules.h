@@ -64,13 +64,14 @@ static void mc_module_end(void *object) {
 
 MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
        const int *options, void **values) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     static const unsigned char elf[4] = {0x7f, 'E', 'L', 'F'}, fat[4] = {0x50, 0xed, 0x55, 0xba};
     mc_ptx p = {.at = (const char *)image};
     MC_RULE(module && image && (!count || (options && values)), MC_INVALID);
     mc_may_sync("cuModuleLoadDataEx");
     p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here, mc_module_end);
     if (memcmp(image, elf, 4) != 0 && memcmp(image, fat, 4) != 0) {
+        mc_slow(M.desc.jit_ns);
         p.result = M.desc.flags & MOCK_CUDA_NO_JIT ? MC_NO_JIT : mc_ptx_read(&p);
     }
     mc_jit_tell(count, options, values, p.error);
@@ -82,7 +83,7 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
 }
 
 MC_API(cuModuleUnload, mc_handle module) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     MC_FIND(mc_module, m, module, MC_MODULE);
     MC_RULE(m->object.context == mc_tls.here, mc_misuse("the module is of another context"));
     for (mc_function *f = m->functions; f; f = f->next) {

@@ -10,6 +10,11 @@ typedef struct mc_stream {
     mc_object object;
     mc_queue *queue;
     uint64_t enqueued, done;
+    enum { MC_NO_CAPTURE, MC_CAPTURING, MC_CAPTURE_SPOILED } capture;
+    int mode;                          /* 0: it forbids all threads something, 1: its own, 2: none */
+    const void *capturer;              /* that thread */
+    const void *implicit_of;           /* a thread, or NULL */
+    struct mc_stream *next;            /* implicit, too */
 } mc_stream;
 
 typedef struct mc_op {
@@ -83,6 +88,7 @@ static void mc_op_free(mc_op *op) {
 static void mc_op_finish(mc_queue *q, mc_op *op) {
     mc_context *c = op->work.context;
     q->head = op->next;
+    q->count--;
     *(op->older ? &op->older->newer : &c->first) = op->newer;
     *(op->newer ? &op->newer->older : &c->last) = op->older;
     if (op->work.kind == MC_WORK_DEATH) {
@@ -146,10 +152,50 @@ static mc_stream *mc_stream_new(mc_context *c) {
     return s;
 }
 
+/* The stream of a handle. Of each context there is one of NULL and 1, and for each thread
+   one of 2; they wait for no others, as if none were blocking. */
+static mc_stream *mc_stream_find(mc_handle handle) {
+    const uint64_t number = (uint64_t)(uintptr_t)handle;
+    const void *thread = number == 2 ? &mc_tls : NULL;
+    mc_context *c = mc_tls.here;
+    mc_stream *s = c->implicit;
+    if (number > 2) {
+        return (mc_stream *)mc_find(handle, MC_STREAM);
+    }
+    while (s && s->implicit_of != thread) {
+        s = s->next;
+    }
+    if (!s) {
+        s = mc_stream_new(c);
+        s->implicit_of = thread;
+        s->next = c->implicit;
+        c->implicit = s;
+    }
+    return s;
+}
+
 /* Declares the stream of a call that enqueues; returns, if it has none. */
 #define MC_OPEN(name, handle) \
-    MC_FIND(mc_stream, name, handle, MC_STREAM); \
-    MC_RULE(!name->object.context->error, name->object.context->error)
+    mc_stream *name = mc_stream_find(handle); \
+    MC_RULE(name, MC_BAD_HANDLE); \
+    MC_RULE(!name->object.context->error, name->object.context->error); \
+    MC_RULE(name->capture != MC_CAPTURE_SPOILED, MC_CAPTURE_INVALID)
+
+/* A call that no stream of a context may capture beside, or (NULL) what is unsafe in this
+   thread: is there one? It is spoiled. */
+static int mc_capture_spoiled(const mc_context *c) {
+    int found = 0;
+    for (uint32_t i = 0; M.captures && i < M.slot_count; i++) {
+        mc_object *o = M.slots[i].object;
+        mc_stream *s = o && o->kind == MC_STREAM ? (mc_stream *)(void *)o : NULL;
+        const int own = s && s->capturer == &mc_tls;
+        if (s && s->capture && (c ? o->context == c : s->mode <= own && mc_tls.mode <= own)) {
+            s->capture = MC_CAPTURE_SPOILED;
+            found = 1;
+        }
+    }
+    return found;
+}
 
 static mc_op *mc_op_new(mc_stream *s, mc_work_kind kind) {
     mc_op *op = (mc_op *)mc_calloc(1, sizeof *op);
@@ -171,9 +217,26 @@ static void mc_queue_start(mc_queue *q) {
     }
 }
 
+static int mc_queue_room(const mc_waiter *w) {
+    return !M.desc.pending || ((const mc_queue *)w->object)->count < M.desc.pending;
+}
+
+/* What a stream captures is dropped. */
 static void mc_op_enqueue(mc_op *op) {
+    const mc_waiter room = {.object = op->stream->queue};
     mc_queue *q = op->stream->queue;
     mc_context *c = op->work.context;
+    if (op->stream->capture) {
+        mc_op_free(op);
+        return;
+    }
+    if (M.locked || !mc_queue_room(&room)) {
+        mc_driver_lock();
+        mc_wait_call(mc_queue_room, q, 0, "room in a work queue");
+        mc_driver_unlock();
+    }
+    mc_tls.takes_ns += op->work.kind == MC_WORK_RECORD ? M.desc.record_ns : M.desc.launch_ns;
+    q->count++;
     op->sequence = ++M.sequence;
     op->pokes = M.pokes;
     op->since_ns = M.desc.mode == MOCK_CUDA_LATE ? mc_now() : 0;

@@ -22,9 +22,16 @@ MC_API(cuStreamDestroy_v2, mc_handle stream) {
     return MC_OK;
 }
 
+/* Nobody may ask for a stream that captures, or wait for it. */
+static int mc_stream_spoiled(mc_stream *s) {
+    s->capture = s->capture ? MC_CAPTURE_SPOILED : MC_NO_CAPTURE;
+    return s->capture != MC_NO_CAPTURE;
+}
+
 MC_API(cuStreamQuery, mc_handle stream) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     MC_OPEN(s, stream);
+    MC_RULE(!mc_stream_spoiled(s), MC_CAPTURE_FORBIDS);
     mc_poke();
     return s->done < s->enqueued ? MC_NOT_READY : MC_OK;
 }
@@ -44,8 +51,9 @@ static int mc_stream_sync(mc_stream *s) {
 }
 
 MC_API(cuStreamSynchronize, mc_handle stream) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     MC_OPEN(s, stream);
+    MC_RULE(!mc_stream_spoiled(s), MC_CAPTURE_FORBIDS);
     return mc_stream_sync(s);
 }
 
@@ -77,23 +85,26 @@ MC_API(cuEventRecord, mc_handle event, mc_handle stream) {
     MC_RULE(e->object.context == s->object.context, MC_BAD_HANDLE);
     mc_op *op = mc_op_new(s, MC_WORK_RECORD);
     op->work.u.record = mc_event_renew(e);
+    e->record->captured = s->capture != MC_NO_CAPTURE;
     mc_op_enqueue(op);
     return MC_OK;
 }
 
 MC_API(cuEventQuery, mc_handle event) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     MC_EVENT_OPEN(e, event);
+    MC_RULE(!e->record || !e->record->captured, MC_CAPTURED_EVENT);
     mc_poke();
     return e->record && !e->record->done ? MC_NOT_READY : MC_OK;
 }
 
 MC_API(cuEventSynchronize, mc_handle event) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
+    MC_ENTER(MC_UNSAFE)
     MC_EVENT_OPEN(e, event);
     mc_context *c = e->object.context;
     mc_record *r = e->record;
     MC_RULE(r, MC_OK);
+    MC_RULE(!r->captured, MC_CAPTURED_EVENT);
     r->refs++;
     int came = mc_wait_call(mc_record_ready, r, 0, "an event");
     mc_record_unref(r);
@@ -109,6 +120,8 @@ MC_API(cuStreamWaitEvent, mc_handle stream, mc_handle event, unsigned flags) {
     MC_RULE(e->record || !(M.desc.flags & MOCK_CUDA_NO_EARLY_WAITS),
             mc_misuse("a stream waits for an event that was never recorded"));
     MC_RULE(e->record, MC_OK);         /* it holds nobody up */
+    MC_RULE(s->capture || !e->record->captured, mc_misuse("the mock's captures have one stream"));
+    MC_RULE(e->record->captured || !mc_stream_spoiled(s), MC_CAPTURE_ISOLATION);
     mc_op *op = mc_op_new(s, MC_WORK_WAIT);
     op->work.u.record = e->record;
     e->record->refs++;

@@ -10,7 +10,7 @@ enum { MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS
 static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
     .devices = 4, .queues = 32, .linger = 20, .memory_bytes = 16ull << 30,
     .timer_offset_ns = 5000000000,
-    .flags = MOCK_CUDA_NEVER | MOCK_CUDA_SYNCS | MOCK_CUDA_REGISTER_PAGES
+    .flags = MOCK_CUDA_NEVER | MOCK_CUDA_SYNCS
 };
 
 /* Work is gathered until somebody asks for it. The clock is days off. */

@@ -68,6 +68,7 @@ static void mc_poke(void) {
 static void mc_poison(mc_context *c, int error) {
     if (!c->error) {
         c->error = error;
+        M.broken = M.broken || error == 710 || !mc_sticky(error) ? M.broken : error;
         mc_queues_ring();
         mc_wake();
     }
@@ -114,6 +115,36 @@ static int mc_wait_call(int (*ready)(const mc_waiter *), void *object, uint64_t 
     M.syncing--;
     return came;
 }
+
+/* ---- the driver's lock: of calls that are slow, or wait for room ---- */
+
+static int mc_driver_free(const mc_waiter *w) {
+    (void)w;
+    return !M.locked;
+}
+
+static void mc_driver_lock(void) {
+    mc_wait(mc_driver_free, NULL, 0, "the driver's lock");
+    M.locked = 1;
+}
+
+static void mc_driver_unlock(void) {
+    M.locked = 0;
+    mc_wake();
+}
+
+/* A call takes its time. */
+static void mc_slow(uint64_t ns) {
+    mc_driver_lock();
+    if (ns) {
+        pthread_mutex_unlock(&M.lock);
+        mc_pass(ns);
+        pthread_mutex_lock(&M.lock);
+    }
+    mc_driver_unlock();
+}
+
+/* ---- calls that may wait ---- */
 
 static int mc_context_ready(const mc_waiter *w); /* done, as far as what `value` numbers */
 

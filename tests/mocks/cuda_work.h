@@ -20,6 +20,7 @@ static const char *const mc_work_names[] = {
 typedef struct mc_record {
     uint32_t refs;
     int done;
+    int captured;                      /* it will never be done */
 } mc_record;
 
 typedef struct mc_event {

@@ -85,6 +85,9 @@ static void mc_queues_stop(void) {
 }
 
 static void mc_objects_clear(void) {
+    while (mc_map.count) {             /* of pools */
+        mc_range_free(mc_map.ranges[mc_map.count - 1]);
+    }
     for (uint32_t i = 0; i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
         if (o && (o->kind == MC_GRAPH || o->kind == MC_POOL)) {
@@ -137,6 +140,7 @@ MC_OWN(void, setup, const mock_cuda_desc *desc) {
     }
     M.misuses = 0;
     M.initialised = 0;
+    M.broken = M.captures = 0;
 }
 
 MC_OWN(void, kernel, const char *entry, mock_cuda_fn fn) {
