@@ -11,7 +11,7 @@ typedef struct mc_stream {
     mc_queue *queue;
     uint64_t enqueued, done;
     enum { MC_NO_CAPTURE, MC_CAPTURING, MC_CAPTURE_SPOILED } capture;
-    int mode;                          /* 0: it forbids all threads something, 1: its own, 2: none */
+    int mode;                          /* 0: it forbids all threads things, 1: its own, 2: none */
     const void *capturer;              /* that thread */
     const void *implicit_of;           /* a thread, or NULL */
     struct mc_stream *next;            /* implicit, too */
