@@ -216,6 +216,46 @@ static void replay_1000(cuda *c, bench_result *result) {
 
 static void replay_1(cuda *c, bench_result *result) { replay_chain(c, result, 1); }
 
+/* ---- waits ---------------------------------------------------------------- */
+/* Of kernels that last so long: how late is the host? The driver's own wait spins. */
+
+static void hold(void *ctx, uint64_t n) {
+    cuda *c = (cuda *)ctx;
+    for (uint64_t i = 0; i < n; i++) {
+        bench_submit_and_wait(c->queue, c->device);
+        c->expected[OURS]++;
+    }
+}
+
+static void raw_hold(void *ctx, uint64_t n) {
+    cuda *c = (cuda *)ctx;
+    for (uint64_t i = 0; i < n; i++) {
+        raw_launch(&c->raw, c->raw.hold, c->raw.stream, c->raw_counter, c->count);
+        raw_finish(&c->raw, c->raw.stream);
+        c->expected[THEIRS]++;
+    }
+}
+
+static void wait_us(cuda *c, bench_result *result, uint32_t us) {
+    raw_tiny_args args = {c->counter.address, us * 1000, 0};
+    hcq_program_desc desc = {.label = "bench_hold", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
+                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_hold", 0}};
+    hcq_program *program;
+    CHECK(hcq_program_create(c->device, &desc, &program));
+    bench_exec(c->queue, program, &args, sizeof args);
+    CHECK(hcq_queue_bind(c->queue, c->device));
+    c->count = args.step;
+    bench_side sides[2] = {{hold, c}, {raw_hold, c, raw_begin, raw_end}};
+    const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
+    bench_extra_add(result, "late_us", stats[0].median / 1000 - us);
+    bench_extra_add(result, "raw_late_us", stats[1].median / 1000 - us);
+    hcq_program_destroy(program);
+}
+
+static void wait_50us(cuda *c, bench_result *result) { wait_us(c, result, 50); }
+static void wait_100us(cuda *c, bench_result *result) { wait_us(c, result, 100); }
+static void wait_200us(cuda *c, bench_result *result) { wait_us(c, result, 200); }
+
 /* ---- recorded each time -------------------------------------------------- */
 
 static void record_run(void *ctx, uint64_t n) {
@@ -553,7 +593,8 @@ static void fact_hops(bench_result *result) {
 /* What a row measures, on a device that is open, and its compute lanes [default]. */
 static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes; } g_rows[] = {
     {replay_1000, 0}, {replay_1, 0}, {eager_exec, 0}, {submit_one, 0},
-    {cross_stream_wait, 2}, {copyin_1g, 0}, {copyout_1g, 0}};
+    {cross_stream_wait, 2}, {copyin_1g, 0}, {copyout_1g, 0},
+    {wait_50us, 0}, {wait_100us, 0}, {wait_200us, 0}};
 
 static void row(bench_result *result) {
     static cuda c;
@@ -572,5 +613,8 @@ const bench bench_cuda_rows[] = {
     {"cuda.cross_stream_wait", "ns/wait", 1.10, row, 4},
     {"cuda.copyin_1g", "ms", 1.0 / 0.95, row, 5},   /* 0.95 of the bandwidth */
     {"cuda.copyout_1g", "ms", 1.0 / 0.95, row, 6},
+    {"cuda.wait_50us", "ns", 1.2, row, 7},
+    {"cuda.wait_100us", "ns", 1.2, row, 8},
+    {"cuda.wait_200us", "ns", 1.2, row, 9},
     {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
     {0}};

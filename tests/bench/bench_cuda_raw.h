@@ -94,7 +94,7 @@ typedef struct raw {
     raw_context context;
     raw_stream stream;
     raw_module module;
-    raw_function tiny;
+    raw_function tiny, hold;
     int memops;                           /* writes and waits of 64 bits work */
 #define RAW_MEMBER(name, suffix, params) int (*name) params;
     RAW_FNS(RAW_MEMBER)
@@ -128,6 +128,16 @@ static void raw_mock_tiny(const void *args, const void *block) {
     *(uint32_t *)(uintptr_t)a.counter += a.step;
 }
 
+static void raw_mock_hold(const void *args, const void *block) {
+    raw_tiny_args a;
+    uint64_t begin = bench_now();
+    memcpy(&a, args, 12);
+    while (bench_now() - begin < a.step) {
+    }
+    a.step = 1;
+    raw_mock_tiny(&a, block);
+}
+
 /* Object pointer to function pointer, which ISO C has no cast for. */
 static int raw_find(void *library, const char *name, void *fn) {
     void *symbol = dlsym(library, name);
@@ -156,6 +166,7 @@ static const char *raw_load(raw *r) {
     }
     if (raw_find(r->library, "mock_cuda_kernel", &kernel)) {
         kernel("bench_tiny", raw_mock_tiny);
+        kernel("bench_hold", raw_mock_hold);
     }
     return NULL;
 }
@@ -190,6 +201,7 @@ static const char *raw_open(raw *r) {
     raw_enter(r);
     RAW(r, ModuleLoadDataEx(&r->module, bench_cuda_ptx, 0, NULL, NULL));
     RAW(r, ModuleGetFunction(&r->tiny, r->module, "bench_tiny"));
+    RAW(r, ModuleGetFunction(&r->hold, r->module, "bench_hold"));
     r->stream = raw_stream_make(r);
     r->memops = r->StreamWriteValue64 != NULL && r->StreamWaitValue64 != NULL &&
                 r->DeviceGetAttribute(&memops, RAW_MEMOPS_64, r->device) == 0 && memops != 0;
@@ -233,10 +245,13 @@ static raw_event raw_event_make(raw *r, unsigned flags) {
     return event;
 }
 
+static void raw_launch(raw *r, raw_function f, raw_stream stream, raw_pointer counter, uint32_t n) {
+    void *params[2] = {&counter, &n};
+    RAW(r, LaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
 static void raw_launch_tiny(raw *r, raw_stream stream, raw_pointer counter) {
-    uint32_t step = 1;
-    void *params[2] = {&counter, &step};
-    RAW(r, LaunchKernel(r->tiny, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    raw_launch(r, r->tiny, stream, counter, 1);
 }
 
 static void raw_finish(raw *r, raw_stream stream) {
