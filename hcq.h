@@ -567,8 +567,8 @@ enum {
    unless HCQ_ZEROED. From the cache where a freed block of this size and these
    flags is done; when memory runs out the cache is emptied and tried again. */
 HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags, hcq_buffer *buffer);
-/* Makes a buffer of host memory that stays yours; keep `ptr` until work that
-   names it is done. Errors: HCQ_ERROR_UNSUPPORTED. */
+/* Makes a buffer of host memory that stays yours; keep `ptr` until work that names it is
+   done. Memory that the host may only read is for reading. Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer);
 /* The buffer of `device` that an address lies in, from there to its end. */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
@@ -1294,6 +1294,7 @@ typedef struct hcq_memory {
     void *host;                        /* host pointer or NULL */
     uint64_t size;
     void *native;                      /* the backend's own */
+    uint32_t read_only;                /* imported: the device may only read it */
 } hcq_memory;
 
 /* What `open` reports. */
@@ -1379,8 +1380,8 @@ typedef struct hcq_backend {
        (UNLOCKED, any thread) once after this group of submits; or, with `give`:
        keep the batch. The core gives it in the order of the submits, UNLOCKED,
        one thread at a time for a device, so a native wait always finds its
-       raise given. give takes the first of `count`, one at least, returns how
-       many; it stops behind one that it failed, whose end it raises, too. */
+       raise given. give takes the first of `count`, returns how many (0: no more
+       now, try soon), stops behind one that it failed, whose end it raises, too. */
     hcq_result (*submit)(void *self, hcq_lane *lane, hcq_batch *batch);
     void (*flush)(void *self);         /* one of these two, or none */
     uint32_t (*give)(void *self, const hcq_batch *batches, uint32_t count);
@@ -2301,6 +2302,7 @@ struct hcq_device {
     uint8_t pad[128];                  /* what the other side writes stays apart */
     struct hcqi_posts *posts_out;      /* where giving takes, */
     uint32_t posts_given;              /* behind so many */
+    uint32_t posts_late;               /* the hardware took no more: the service thread tries */
     uint32_t giver;                    /* atomic: 1 = somebody gives, 2 = and looks again */
     uint64_t posts_spare;              /* atomic: hcqi_posts for later, one at most */
     uint32_t loss;                     /* atomic: 1 = found, 2 = told, with these: */
@@ -5128,7 +5130,15 @@ static void hcqi_posts_give(hcq_device *dev) {
     while (hcqi_atomic_load32(&dev->loss) == 0 &&
            (batches = hcqi_posts_next(dev, &count)) != NULL) {
         for (uint32_t i = 0; i < count; i++) { hcqi_post_check(&batches[i]); }
-        dev->posts_given += dev->backend->give(dev->self, batches, count);
+        uint32_t given = dev->backend->give(dev->self, batches, count);
+        dev->posts_given += given;
+        if (given == 0 && hcqi_atomic_load32(&dev->loss) == 0) {
+            hcqi_enter();
+            dev->posts_late = 1;
+            hcqi_service_kick(dev);
+            hcqi_leave();
+            return;
+        }
     }
 }
 
@@ -5810,6 +5820,8 @@ typedef struct hcqi_operand {
     uint64_t reach;                    /* bytes of the buffer that was given */
 } hcqi_operand;
 
+#define HCQI_READ_ONLY "is imported memory that its device may only read"
+
 /* `name` is the parameter, `buffer` NULL: what was recorded. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *name,
                                     const hcq_buffer *buffer, uint64_t size, hcqi_operand *op) {
@@ -5840,6 +5852,7 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
         if (op->a == NULL) { bad = hcqi_buffer_bad(buffer, why); }
     }
     if (op->a != NULL) { op->dev = op->a->dev; }
+    if (op->a != NULL && op->a->memory.read_only && name[0] == 'd') { bad = HCQI_READ_ONLY; }
     HCQI_CHECK(q, index, bad == NULL, why, "%s: %s", name, bad);
     HCQI_CHECK(q, index, size != 0 && size <= op->reach, HCQ_ERROR_INVALID,
                "size: %llu, %s has %llu bytes", (unsigned long long)size, name,
@@ -7728,7 +7741,8 @@ static HCQI_COLD hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, ui
     *busy = 0;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        int needed = hcqi_core.watchers != 0 || hcqi_lane_hosted(lane, 0) != NULL;
+        int needed = hcqi_core.watchers != 0 || dev->posts_late != 0 ||
+                     hcqi_lane_hosted(lane, 0) != NULL;
         if (needed && lane->done < lane->epoch) {
             if (found == NULL) { found = lane; }
             (*busy)++;
@@ -7747,7 +7761,8 @@ static HCQI_COLD void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
         return;
     }
     hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
-    uint64_t slice = busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
+    uint64_t slice = dev->posts_late != 0 ? 50000
+                   : busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
     lane->host_users[p.counter]++;
     hcqi_atomic_store32(&dev->service_waits, 1);
     hcqi_leave();
@@ -7765,6 +7780,12 @@ static HCQI_COLD void hcqi_service_run(void *user) {
     for (uint32_t turn = 0; !dev->service_stop; turn++) {
         hcqi_reap_device(dev);
         hcqi_drain();
+        if (dev->posts_late != 0) {
+            dev->posts_late = 0;
+            hcq_backend_flush_soon(dev);
+            hcqi_leave();
+            hcqi_enter();
+        }
         hcq_job *job = hcqi_service_due(dev, turn);
         if (job != NULL) {
             hcqi_service_call(job);
@@ -10202,6 +10223,8 @@ static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
         HCQI_LEAVE_UNLESS(log, end->host != NULL || a != NULL, why, "%s: %s", name,
                           end->buffer.size != end->size ? "is NULL"
                                                         : hcqi_buffer_bad(&end->buffer, why));
+        HCQI_LEAVE_UNLESS(log, k == 1 || a == NULL || !a->memory.read_only, HCQ_ERROR_INVALID,
+                          "dst: %s", HCQI_READ_ONLY);
         HCQI_LEAVE_UNLESS(log, t->size != 0 && t->size <= size, HCQ_ERROR_INVALID,
                           "size: %llu, %s has %llu bytes", (unsigned long long)t->size, name,
                           (unsigned long long)size);

@@ -35,9 +35,11 @@
    pinned host memory (with HCQ_HOST_WRITES it is written around the host's caches), all
    other memory is the device's and has no host pointer.
    copyin and copyout from and to pinned memory (of hcq_alloc or hcq_import) are
-   done in one piece without staging. Imported memory is registered in whole pages,
-   once for all devices of the process; CUDA may wait for running kernels when it
-   is given back.
+   done in one piece without staging. Imported memory is registered to the byte, once
+   for all devices of the process, but for what others have pinned, which stays theirs.
+   A copy over the seam of two such ranges is several calls, and no node of a graph.
+   What the host may only read a device may only read, too: a kernel that writes there
+   ends the context. CUDA may wait for running kernels when it is given back.
 
    Lanes are streams that do not wait for the legacy default stream. A lane tells
    how far it is in one of two ways, chosen when the device is opened:
@@ -59,6 +61,15 @@
    waits. It cannot say so of what others give to lent streams or in a lent
    context: hence events there.
 
+   CUDA takes about 1,000 operations for a device; whoever gives one more waits in the
+   driver, and every other thread that gives something, too. hcq keeps to 900: the rest
+   waits in the core, and is given as the device gets on. What others give counts for
+   CUDA, but not for hcq.
+
+   A lent stream is no default stream (0, legacy, per thread). While its owner captures
+   it its lane takes no work: a submission fails with HCQ_ERROR_NATIVE. hcq's own calls
+   are not bound by the captures of other streams.
+
    Nothing is given to a stream before its waits are, and no completion depends on
    a host function: these run on a thread of the driver's, must not call CUDA, are
    skipped after an error, and hold up their stream. Host commands run on hcq's
@@ -68,11 +79,16 @@
    Replay. A bound queue is one CUgraphExec for each run of commands between waits,
    signals, host and custom commands; a graph's commands on this device are one,
    too, with an edge for each dependency. A patch changes the nodes whose values
-   differ, at the next submit. Runs of a single command, and custom commands, go
-   to the stream as they are.
+   differ, at the next submit. Runs of a single command, custom commands, and what the
+   driver refuses to have in a graph go to the stream as they are.
+
+   A wait of the host spins for spin_ns, and again where the lane's last wait ended;
+   between these it naps for a sixteenth of the time passed so far.
 
    Errors. An error of a kernel ends its CUDA context, and with it everything of
-   the process in that context: the device is lost. Close it, and open it again.
+   the process in that context: the device is lost. Close it, and open it again:
+   NVIDIA promises that only of another process; drivers from 12.0 on do it once
+   nobody in this one holds the old context. Its memory is given back in the new one.
 */
 #ifndef HCQ_H
 #error "hcq_cuda.h: define HCQ_CUDA and include hcq.h, which includes this file"
@@ -107,8 +123,10 @@ enum {
                                           times are the host's */
     HCQ_CUDA_NO_IMPORT = 64,           /* as if host memory could not be registered (tests) */
     HCQ_CUDA_ONE_STREAM = 128,         /* for all lanes (tests) */
-    HCQ_CUDA_TRAIL = 256               /* each command leaves a mark when it is done, so that an
+    HCQ_CUDA_TRAIL = 256,              /* each command leaves a mark when it is done, so that an
                                           error names the command; slow, no graphs */
+    HCQ_CUDA_STORE_FIRST = 512         /* a submission with an event records it behind its store
+                                          [before it, so that who waits for it skips the store] */
 };
 
 /* The CUDA backend's part of hcq_device_desc; all zero gives the defaults. */
@@ -222,8 +240,10 @@ HCQ_API hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *
 
 /* Compiles CUDA C++ with NVRTC, if that is installed (libnvrtc comes with the
    CUDA toolkit, not with the driver), for this device; the log goes to the
-   logger. `options` as for nvrtcCompileProgram; the architecture is set. Give
-   `code` as hcq_program_desc.ptx, with the `entry` of an extern "C" kernel.
+   logger. `options` as for nvrtcCompileProgram; the architecture is set, the
+   device's without what "sm_90a" and the like add, and may be set again. Give
+   `code`, which is binary where NVRTC knows the device, as hcq_program_desc.ptx,
+   with the `entry` of an extern "C" kernel.
    Lifetime: of `code`, until hcq_cuda_code_free.
    Blocks: for as long as it compiles.
    Errors: HCQ_ERROR_UNSUPPORTED (no NVRTC, not a CUDA device), HCQ_ERROR_NATIVE
@@ -300,7 +320,10 @@ enum {                                 /* CUresult */
     HCQI_CU_STACK = 714,
     HCQI_CU_LAUNCH_FAILED = 719,
     HCQI_CU_TENSOR_LEAK = 721,
+    HCQI_CU_UNSUPPORTED = 801,
     HCQI_CU_MPS_TERMINATED = 810,
+    HCQI_CU_CAPTURE_WRONG = 900,       /* STREAM_CAPTURE_UNSUPPORTED */
+    HCQI_CU_EXTERNAL_DEVICE = 911,
     HCQI_CU_UNKNOWN = 999
 };
 
@@ -317,6 +340,7 @@ enum {                                 /* CUdevice_attribute */
     HCQI_CU_MEMOPS_V1_64 = 93,
     HCQI_CU_MAX_SHARED_OPTIN = 97,
     HCQI_CU_HOST_REGISTER = 99,
+    HCQI_CU_REGISTER_READ_ONLY = 113,
     HCQI_CU_MEMORY_POOLS = 115,
     HCQI_CU_MEMOPS_64 = 122
 };
@@ -338,6 +362,11 @@ enum {                                 /* flags and tags of several functions */
     HCQI_CU_HOST_PORTABLE = 1,         /* cuMemHostAlloc, cuMemHostRegister */
     HCQI_CU_HOST_DEVICEMAP = 2,
     HCQI_CU_HOST_COMBINED = 4,
+    HCQI_CU_HOST_READ_ONLY = 8,
+    HCQI_CU_RANGE_START = 11,          /* CUpointer_attribute */
+    HCQI_CU_RANGE_SIZE = 12,
+    HCQI_CU_CAPTURE_RELAXED = 2,       /* CUstreamCaptureMode */
+    HCQI_CU_CAPTURE_NONE = 0,          /* CUstreamCaptureStatus */
     HCQI_CU_LAUNCH_END = 0,
     HCQI_CU_LAUNCH_POINTER = 1,
     HCQI_CU_LAUNCH_SIZE = 2,
@@ -475,6 +504,9 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count)) \
     X(GraphInstantiateWithFlags, , 0,                                              \
       (hcqi_cu_exec *exec, hcqi_cu_graph graph, unsigned long long flags))         \
+    X(StreamIsCapturing, , 0, (hcqi_cu_stream stream, int *status))                \
+    X(ThreadExchangeStreamCaptureMode, , 0, (int *mode))                           \
+    X(GraphUpload, , 0, (hcqi_cu_exec exec, hcqi_cu_stream stream))                \
     X(GraphLaunch, , 0, (hcqi_cu_exec exec, hcqi_cu_stream stream))                \
     X(GraphExecDestroy, , 0, (hcqi_cu_exec exec))                                  \
     X(GraphExecKernelNodeSetParams, _v2, 1,                                        \
@@ -502,6 +534,7 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
        unsigned int flags))                                                        \
     X(GraphNodeSetEnabled, , 0, (hcqi_cu_exec exec, hcqi_cu_node node, unsigned int enabled)) \
     X(FuncLoad, , 0, (hcqi_cu_function function))                                  \
+    X(PointerGetAttribute, , 0, (void *value, int attribute, hcqi_cu_ptr address)) \
     X(MemPoolCreate, , 0, (hcqi_cu_pool *pool, const hcqi_cu_pool_props *props))   \
     X(MemPoolDestroy, , 0, (hcqi_cu_pool pool))                                    \
     X(MemPoolSetAttribute, , 0, (hcqi_cu_pool pool, int attribute, void *value))   \
@@ -592,6 +625,10 @@ enum {
     HCQI_CUDA_WORD_BYTES = 128,        /* apart for each lane */
     HCQI_CUDA_RECORDS = 256,           /* batches that record events after somebody waited */
     HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
+    HCQI_CUDA_PENDING = 900,           /* operations given and not done: CUDA takes some 1,000, then
+                                          every call of the process that gives one blocks */
+    HCQI_CUDA_MARK = 256,              /* of one batch, between looks at how far it is */
+    HCQI_CUDA_FULL = -1,               /* no CUresult: so many are pending */
     HCQI_CUDA_EVENTS_FIRST = 256,      /* made at once: submitting allocates nothing */
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
     HCQI_CUDA_ARGS_BYTES_NOW = 32764,  /* ... from 12.1 on, and Volta */
@@ -631,6 +668,7 @@ typedef struct hcqi_cuda_given {
     hcq_job *job;
     const hcq_recording *recording;
     uint32_t first, count;             /* its packets */
+    uint32_t pending;                  /* operations, of d->pending */
 } hcqi_cuda_given;
 
 typedef struct hcqi_cuda_lane {
@@ -638,6 +676,10 @@ typedef struct hcqi_cuda_lane {
     hcq_lane *base;
     hcqi_cu_stream stream;
     uint32_t lent, is_imported;
+    uint32_t strayed;                  /* lent, captured: the last end was given to `relay` */
+    uint32_t part;                     /* packets given of the batch being given, + 1; 0: none is */
+    uint32_t marked;                   /* its operations up to ... */
+    hcqi_cuda_event *mark;             /* ... this event, or NULL */
     uint64_t *word;                    /* pinned: epoch, as the stream stores it; ... */
     uint32_t *trail;                   /* ... index + 1 of the last command done, and the low
                                           half of its batch's epoch */
@@ -646,12 +688,14 @@ typedef struct hcqi_cuda_lane {
     uint64_t done;                     /* atomic: epoch known to be over */
     uint64_t handed;                   /* atomic: epoch of the last batch given to the stream */
     uint64_t submitted;                /* epoch of the last batch taken */
+    uint64_t begun;                    /* handed when a driver that gathers was last asked */
     uint32_t users;                    /* atomic: who is about to take its event */
     uint32_t relay_lock;
     hcqi_cu_stream relay;              /* waits for its values, for events of points */
     uint32_t records;                  /* atomic: batches still to record an event */
     uint32_t idle_looks;               /* in vain, since it went on */
     uint32_t refusals;                 /* atomic: of queries, in a row */
+    uint64_t lasted_ns;                /* atomic: the last wait for it */
     uint64_t zeroed;                   /* d->zeroed when it last waited for it */
     uint32_t lock;                     /* what follows; never held over a call that can wait */
     hcqi_cuda_given *given;            /* ring by epoch */
@@ -699,14 +743,15 @@ typedef struct hcqi_cuda_mapping {
     hcqi_cu_ptr address;
 } hcqi_cuda_mapping;
 
-/* Pages that are registered, once in a process for all its devices; those of a
-   mapping or an import are one or several of these. */
+/* A range that is registered, once in a process for all its devices; a mapping or an
+   import is one or several of these. */
 typedef struct hcqi_cuda_pages {
     struct hcqi_cuda_pages *next;      /* by address */
     uint64_t first, end;
     hcqi_cu_ptr address;
     uint32_t users;
-    int owned;                         /* else somebody else had registered them */
+    int owned;                         /* else somebody else has pinned it */
+    uint32_t read_only;                /* for devices, too: the host's pages are */
     hcq_memory_hooks hooks;            /* of the device that registered them */
     hcqi_cu_context context;           /* its, which stays as long */
     int ordinal, retained;
@@ -740,8 +785,10 @@ typedef struct hcqi_cuda_device {
     uint32_t capability, processors;
     uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args, warp, integrated;
     int memops;                        /* 2, 1, 0: events */
-    int value_waits, graphs, has_import, has_stamp;
+    int value_waits, graphs, has_import, has_read_only, has_stamp;
     int gathers;                       /* the driver begins when it is asked */
+    uint64_t spin_ns;                  /* 0 = never */
+    uint64_t nap_late_ns;              /* atomic: how much longer a sleep takes than asked for */
     int(HCQI_CU_API *write_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
     int(HCQI_CU_API *wait_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
 
@@ -765,6 +812,9 @@ typedef struct hcqi_cuda_device {
     hcqi_cuda_event *zero_event;       /* behind the last zeroes */
     uint64_t zeroed;                   /* atomic: how often there were some */
     uint64_t peers;                    /* bits: ordinals that see the pool */
+    hcqi_cu_ptr *orphans;              /* the pool's, that could not be freed: the device is lost */
+    uint32_t orphan_count, orphan_capacity;
+    uint64_t orphan_bytes;
     hcqi_cuda_mapping *mappings;
 
     uint32_t code_lock;                /* not held while one is loaded */
@@ -775,6 +825,7 @@ typedef struct hcqi_cuda_device {
     hcqi_cuda_event *events;           /* all */
     hcqi_cuda_event *past;             /* for points that are reached */
 
+    uint32_t pending;                  /* atomic: operations of all lanes */
     uint32_t lost;                     /* atomic: 3, then 1 = found out, 2 = told */
     uint32_t kicked;                   /* atomic: the service thread is to stop waiting */
     int lost_code;                     /* CUresult */
@@ -821,6 +872,7 @@ static int hcqi_cuda_is_sticky(int r) {
     case HCQI_CU_ASSERT:
     case HCQI_CU_TENSOR_LEAK:
     case HCQI_CU_MPS_TERMINATED:
+    case HCQI_CU_EXTERNAL_DEVICE:
     case HCQI_CU_UNKNOWN: return 1;
     default: return r >= HCQI_CU_STACK && r <= HCQI_CU_LAUNCH_FAILED;
     }
@@ -898,14 +950,32 @@ static hcq_result hcqi_cuda_quiet(hcqi_cuda_device *d, int r, const char *call) 
     return hcqi_cuda_result(r);
 }
 
+/* While some thread captures a stream, in the usual mode, queries and allocations of all others
+   are errors that end the capture: not in ours. */
+static HCQI_THREAD_LOCAL uint32_t hcqi_cuda_entered;
+static HCQI_THREAD_LOCAL int hcqi_cuda_capture_mode; /* the thread's own meanwhile */
+
+static void hcqi_cuda_capture_exchange(hcqi_cuda_device *d, int enters) {
+    int mode = enters ? HCQI_CU_CAPTURE_RELAXED : hcqi_cuda_capture_mode;
+    if (hcqi_cuda_entered != 0) { return; }
+    (void)d->api->ThreadExchangeStreamCaptureMode(&mode);
+    hcqi_cuda_capture_mode = mode;
+}
+
 /* The context of the calling thread from here to hcqi_cuda_leave_context. */
 static hcq_result hcqi_cuda_enter_context(hcqi_cuda_device *d) {
     int r = d->api->CtxPushCurrent(d->context);
+    if (r == HCQI_CU_OK) {
+        hcqi_cuda_capture_exchange(d, 1);
+        hcqi_cuda_entered++;
+    }
     return hcqi_cuda_quiet(d, r, "cuCtxPushCurrent");
 }
 
 static void hcqi_cuda_leave_context(hcqi_cuda_device *d) {
     hcqi_cu_context popped;
+    hcqi_cuda_entered--;
+    hcqi_cuda_capture_exchange(d, 0);
     (void)d->api->CtxPopCurrent(&popped);
 }
 
@@ -1032,9 +1102,54 @@ static int hcqi_cuda_is_idle(const hcqi_cuda_shared *shared) {
     return 1;
 }
 
+/* A pool's memory is the process's: it outlives its context, which is broken. */
+static void hcqi_cuda_orphan(hcqi_cuda_device *d, const hcq_memory *memory) {
+    hcq_backend_lock(1);
+    d->orphan_bytes += memory->size;
+    if (HCQI_GROW(&d->hooks, d->orphans, d->orphan_capacity, d->orphan_count + 1u)) {
+        d->orphans[d->orphan_count++] = memory->address;
+    }
+    hcq_backend_lock(0);
+}
+
+/* Gives it back in the device's primary context, a new one if it can be had, once the broken
+   one is left. */
+static void hcqi_cuda_orphans_free(hcqi_cuda_device *d) {
+    const hcqi_cuda_api *api = d->api;
+    hcqi_cu_context context, popped;
+    hcqi_cu_stream stream;
+    uint32_t freed = 0;
+    if (d->orphan_bytes == 0) { return; }
+    int r = api->DevicePrimaryCtxRetain(&context, d->ordinal), retained = r == HCQI_CU_OK;
+    if (retained) { r = api->CtxPushCurrent(context); }
+    if (r == HCQI_CU_OK) {
+        r = api->StreamCreateWithPriority(&stream, HCQI_CU_STREAM_NON_BLOCKING, 0);
+        int made = r == HCQI_CU_OK;
+        for (; r == HCQI_CU_OK && freed < d->orphan_count; freed += r == HCQI_CU_OK) {
+            r = api->MemFreeAsync(d->orphans[freed], stream);
+        }
+        if (made) {
+            (void)api->StreamSynchronize(stream);
+            (void)api->StreamDestroy(stream);
+        }
+        (void)api->CtxPopCurrent(&popped);
+    }
+    if (retained) { (void)api->DevicePrimaryCtxRelease(d->ordinal); }
+    if (freed < d->orphan_count || r != HCQI_CU_OK) {
+        hcq_backend_log(d->device, HCQ_ERROR_LOST, "cuda: of %llu bytes that the lost context had "
+                        "some stay taken until the process ends: %s (%d)",
+                        (unsigned long long)d->orphan_bytes, hcqi_cuda_text(api, r), r);
+    }
+    hcqi_delete(&d->hooks, d->orphans, d->orphan_capacity * sizeof *d->orphans);
+}
+
 static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory) {
     switch (hcqi_cuda_kind(memory)) {
-    case HCQI_CUDA_POOLED: (void)d->api->MemFreeAsync(memory->address, d->memory_stream); break;
+    case HCQI_CUDA_POOLED:
+        if (d->api->MemFreeAsync(memory->address, d->memory_stream) != HCQI_CU_OK) {
+            hcqi_cuda_orphan(d, memory);
+        }
+        break;
     case HCQI_CUDA_PLAIN: (void)d->api->MemFree(memory->address); break;
     case HCQI_CUDA_PINNED:
     case HCQI_CUDA_COMBINED: (void)d->api->MemFreeHost(memory->host); break;
@@ -1190,14 +1305,7 @@ static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
    when no device is open. */
 static hcqi_cuda_pages *hcqi_cuda_registered;
 static uint32_t hcqi_cuda_registered_lock;
-
-static uint64_t hcqi_cuda_page(void) {
-#ifdef _WIN32
-    return 4096;
-#else
-    return (uint64_t)sysconf(_SC_PAGESIZE);
-#endif
-}
+static uint32_t hcqi_cuda_seamed;      /* atomic: memories in several ranges of it */
 
 static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
     hcqi_cuda_pages *pages = *link;
@@ -1211,50 +1319,75 @@ static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
     hcqi_delete(&pages->hooks, pages, sizeof *pages);
 }
 
-/* Takes [first, end), in front of *link; or if that belongs to somebody else, of whom
-   only so much needs to be known, [at, stop) of it. */
+/* The range that somebody has pinned around `at`, or 0. */
+static int hcqi_cuda_pinned_around(const hcqi_cuda_device *d, uint64_t at, uint64_t *first,
+                                   uint64_t *end) {
+    hcqi_cu_ptr begin, address;
+    size_t size;
+    if (d->api->PointerGetAttribute == NULL ||
+        d->api->MemHostGetDevicePointer(&address, HCQ_PTR(void, at), 0) != HCQI_CU_OK ||
+        d->api->PointerGetAttribute(&begin, HCQI_CU_RANGE_START, address) != HCQI_CU_OK ||
+        d->api->PointerGetAttribute(&size, HCQI_CU_RANGE_SIZE, address) != HCQI_CU_OK) {
+        return 0;
+    }
+    *first = at - (address - begin);
+    *end = *first + size;
+    return 1;
+}
+
+/* Registers [first, *end) in front of *link. Where somebody else did a part of it, only up to
+   there or, from `first` on, that part, which stays theirs: *end is how far it came. */
 static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint64_t first,
-                               uint64_t end, uint64_t at, uint64_t stop) {
-    hcqi_cu_ptr last;
+                               uint64_t *end) {
+    const unsigned int flags = HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP;
+    void *host = HCQ_PTR(void, first);
+    uint64_t begin, stop;
     hcqi_cuda_pages *pages = HCQI_CAST(
         hcqi_cuda_pages *, hcqi_new(&d->driver->hooks, sizeof *pages));
     if (pages == NULL) { return HCQI_CU_OUT_OF_MEMORY; }
-    pages->first = first;
-    pages->end = end;
     pages->hooks = d->driver->hooks;
     pages->context = d->context;
     pages->ordinal = d->ordinal;
     pages->retained =
         d->retained && d->api->DevicePrimaryCtxRetain(&pages->context, d->ordinal) == HCQI_CU_OK;
-    int r = d->api->MemHostRegister(HCQ_PTR(void, first), (size_t)(end - first),
-                                    HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
-    pages->owned = r == HCQI_CU_OK;
-    if (r == HCQI_CU_ALREADY_REGISTERED) {
-        pages->first = at;
-        pages->end = stop;
-        r = d->api->MemHostGetDevicePointer(&last, HCQ_PTR(void, stop - 1), 0);
+    int r = d->api->MemHostRegister(host, (size_t)(*end - first), flags);
+    if (r != HCQI_CU_OK && hcqi_cuda_pinned_around(d, first, &begin, &stop)) {
+        *end = stop < *end ? stop : *end;
+        r = HCQI_CU_OK;
+    } else {
+        if (r != HCQI_CU_OK && hcqi_cuda_pinned_around(d, *end - 1, &begin, &stop)) {
+            *end = begin;
+            r = d->api->MemHostRegister(host, (size_t)(*end - first), flags);
+        }
+        if (r != HCQI_CU_OK && d->has_read_only) {
+            pages->read_only = 1;
+            r = d->api->MemHostRegister(host, (size_t)(*end - first),
+                                        flags | HCQI_CU_HOST_READ_ONLY);
+        }
+        pages->owned = r == HCQI_CU_OK;
     }
-    void *host = HCQ_PTR(void, pages->first);
     if (r == HCQI_CU_OK) { r = d->api->MemHostGetDevicePointer(&pages->address, host, 0); }
-    if (r == HCQI_CU_OK && !pages->owned && last != pages->address + (stop - at) - 1) {
-        r = HCQI_CU_ALREADY_REGISTERED;
-    }
+    pages->first = first;
+    pages->end = *end;
     pages->next = *link;
     *link = pages;
     if (r != HCQI_CU_OK) { hcqi_cuda_pages_drop(d, link); }
     return r;
 }
 
-/* One user less of a range. */
-static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end) {
+/* One user less of what is in [first, end): of how many ranges? */
+static uint32_t hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end) {
     hcqi_cuda_pages **link = &hcqi_cuda_registered;
+    uint32_t parts = 0;
     while (*link != NULL && (*link)->first < end) {
+        parts += (*link)->end > first;
         if ((*link)->end > first && --(*link)->users == 0) {
             hcqi_cuda_pages_drop(d, link);
         } else {
             link = &(*link)->next;
         }
     }
+    return parts;
 }
 
 /* A lost context takes its registrations along: it must not stay for them. */
@@ -1273,43 +1406,60 @@ static void hcqi_cuda_pages_lost(hcqi_cuda_device *d) {
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size) {
     uint64_t first = (uint64_t)(uintptr_t)host;
     hcqi_word_lock(&hcqi_cuda_registered_lock);
-    hcqi_cuda_unregister_parts(d, first, first + size);
+    int seamed = hcqi_cuda_unregister_parts(d, first, first + size) > 1;
+    if (seamed) { hcqi_atomic_add32(&hcqi_cuda_seamed, UINT32_MAX); }
     hcqi_word_unlock(&hcqi_cuda_registered_lock);
+}
+
+/* How many of `size` bytes at a device's address lie in one range: no copy takes more. */
+static uint64_t hcqi_cuda_in_range(hcqi_cu_ptr at, uint64_t size) {
+    if (hcqi_atomic_load32(&hcqi_cuda_seamed) == 0) { return size; }
+    hcqi_word_lock(&hcqi_cuda_registered_lock);
+    for (const hcqi_cuda_pages *pages = hcqi_cuda_registered; pages != NULL; pages = pages->next) {
+        uint64_t bytes = pages->end - pages->first, offset = at - pages->address;
+        if (offset < bytes && bytes - offset < size) { size = bytes - offset; }
+    }
+    hcqi_word_unlock(&hcqi_cuda_registered_lock);
+    return size;
 }
 
 /* Registers the parts of a range that are not yet; the context is current. *address:
    where the device sees it. */
 static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end,
-                                    hcqi_cu_ptr *address) {
+                                    hcqi_cu_ptr *address, uint32_t *read_only) {
     hcqi_cuda_pages **link = &hcqi_cuda_registered;
-    uint64_t at = first, page = hcqi_cuda_page();
+    uint64_t at = first;
+    uint32_t parts = 0;
     int r = HCQI_CU_OK;
     while (*link != NULL && (*link)->end <= first) { link = &(*link)->next; }
     while (r == HCQI_CU_OK && at < end) {
         if (*link == NULL || (*link)->first > at) {
-            uint64_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
-            if (*link != NULL && (*link)->first < to) { to = (*link)->first; }
-            r = hcqi_cuda_pages_add(d, link, from, to, at, end < to ? end : to);
+            uint64_t to = *link != NULL && (*link)->first < end ? (*link)->first : end;
+            r = hcqi_cuda_pages_add(d, link, at, &to);
             if (r != HCQI_CU_OK) { break; }
         }
         hcqi_cuda_pages *pages = *link;
         hcqi_cu_ptr seen = pages->address + (at - pages->first);
         if (at == first) { *address = seen; }
         if (seen - *address != at - first) { r = HCQI_CU_ALREADY_REGISTERED; } /* in two places */
+        *read_only |= pages->read_only;
         pages->users++;
+        parts++;
         at = pages->end;
         link = &pages->next;
     }
-    if (r != HCQI_CU_OK && at > first) { hcqi_cuda_unregister_parts(d, first, at); }
+    if (r != HCQI_CU_OK && at > first) { (void)hcqi_cuda_unregister_parts(d, first, at); }
+    if (r == HCQI_CU_OK && parts > 1) { hcqi_atomic_add32(&hcqi_cuda_seamed, 1); }
     return r;
 }
 
 static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, const void *host, uint64_t size,
-                                     hcqi_cu_ptr *address) {
+                                     hcqi_cu_ptr *address, uint32_t *read_only) {
     uint64_t first = (uint64_t)(uintptr_t)host;
+    *read_only = 0;
     HCQI_PASS(hcqi_cuda_enter_context(d));
     hcqi_word_lock(&hcqi_cuda_registered_lock);
-    int r = hcqi_cuda_register_parts(d, first, first + size, address);
+    int r = hcqi_cuda_register_parts(d, first, first + size, address, read_only);
     hcqi_word_unlock(&hcqi_cuda_registered_lock);
     hcqi_cuda_leave_context(d);
     return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuMemHostRegister"));
@@ -1319,7 +1469,7 @@ static hcq_result hcqi_cuda_import(void *self, void *ptr, uint64_t size, hcq_mem
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cu_ptr address;
     if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
-    HCQI_PASS(hcqi_cuda_register(d, ptr, size, &address));
+    HCQI_PASS(hcqi_cuda_register(d, ptr, size, &address, &memory->read_only));
     memory->address = address;
     memory->host = ptr;
     memory->size = size;
@@ -1393,6 +1543,7 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
         return hcqi_cuda_map_peer(d, HCQI_CAST(hcqi_cuda_device *, owner_self), memory, address);
     }
     int all = memory == NULL && strcmp(owner_backend->name, "CPU") == 0;
+    uint32_t read_only;                /* the owner knows */
     if (!d->has_import || (!all && (memory == NULL || memory->host == NULL))) {
         return HCQ_ERROR_UNSUPPORTED;
     }
@@ -1401,7 +1552,7 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
     if (m == NULL) {
         m = HCQI_CAST(hcqi_cuda_mapping *, hcqi_new(&d->hooks, sizeof *m));
         if (m == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        hcq_result r = hcqi_cuda_register(d, memory->host, memory->size, &m->address);
+        hcq_result r = hcqi_cuda_register(d, memory->host, memory->size, &m->address, &read_only);
         if (r != HCQ_OK) {
             hcqi_delete(&d->hooks, m, sizeof *m);
             return r;
@@ -1439,6 +1590,11 @@ static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
     props.location.type = HCQI_CU_LOCATION_DEVICE;
     props.location.id = d->ordinal;
     int r = d->api->MemPoolCreate(&d->pool, &props);
+    if (r == HCQI_CU_UNSUPPORTED) {    /* whatever the attribute says: a part of a GPU, say */
+        d->pool = NULL;
+        hcq_backend_log(d->device, HCQ_OK, "cuda: no memory pools: cuMemPoolCreate is refused");
+        return HCQ_OK;
+    }
     if (r == HCQI_CU_OK) {
         r = d->api->MemPoolSetAttribute(d->pool, HCQI_CU_POOL_THRESHOLD, &keep);
     }
@@ -1746,12 +1902,25 @@ static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const hcq_packet *p) {
            (uint64_t)grid[0] * grid[1] <= d->max_grid[0] / grid[2];
 }
 
+/* How many bytes of a copy are one call's, from `done` on. */
+static uint64_t hcqi_cuda_copy_step(const hcq_packet *p, uint64_t done) {
+    uint64_t size = p->u.copy.size - done;
+    return hcqi_cuda_in_range(p->u.copy.src + done, hcqi_cuda_in_range(p->u.copy.dst + done, size));
+}
+
+/* Is it a copy that takes several calls, and cannot be a node? */
+static int hcqi_cuda_is_seamed(const hcq_packet *p) {
+    return (p->kind == HCQ_COMMAND_COPY || p->kind == HCQ_COMMAND_WRITE) &&
+           hcqi_cuda_copy_step(p, 0) != p->u.copy.size;
+}
+
 /* Can a node be made of it? A graph's inputs have addresses from the first launch on. */
 static int hcqi_cuda_is_ready(const hcqi_cuda_device *d, const hcq_packet *p) {
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC: return hcqi_cuda_grid_fits(d, p);
     case HCQ_COMMAND_COPY:
-    case HCQ_COMMAND_WRITE: return (p->u.copy.dst | p->u.copy.src) >> 56 == 0;
+    case HCQ_COMMAND_WRITE:
+        return (p->u.copy.dst | p->u.copy.src) >> 56 == 0 && !hcqi_cuda_is_seamed(p);
     case HCQ_COMMAND_FILL: return p->u.fill.dst >> 56 == 0;
     default: return 1;
     }
@@ -2108,6 +2277,18 @@ static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *re
     list->edge_first[recording->count] = used;
 }
 
+/* A graph that the driver refuses runs as calls: 1, and a line in the log. */
+static int hcqi_cuda_piece_calls(hcqi_cuda_device *d, hcqi_cuda_piece *piece, int r,
+                                 const char *call) {
+    if (r == HCQI_CU_OK || r == HCQI_CU_OUT_OF_MEMORY || hcqi_cuda_is_sticky(r)) { return 0; }
+    hcq_backend_log(d->device, HCQ_OK, "cuda: %s: %s (%d): commands %u to %u are calls, "
+                    "not a graph", call, hcqi_cuda_text(d->api, r), r, piece->first,
+                    piece->first + piece->count - 1);
+    hcqi_cuda_piece_drop(d, piece);
+    piece->is_graph = 0;
+    return 1;
+}
+
 /* Only bound queues are worth graphs; what runs once goes to the stream as it is. */
 static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
@@ -2133,6 +2314,11 @@ static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
             }
             if (piece->stale) { continue; }
             got = hcqi_cuda_piece_build(d, list, piece, HCQI_CAST(hcqi_cu_node *, scratch), &call);
+            if (got == HCQI_CU_OK) { /* the first launch does not */
+                call = "cuGraphUpload";
+                got = d->api->GraphUpload(piece->exec, d->memory_stream);
+            }
+            if (hcqi_cuda_piece_calls(d, piece, got, call)) { got = HCQI_CU_OK; }
         }
         hcqi_cuda_leave_context(d);
         r = hcqi_cuda_failed(d, got, call);
@@ -2182,6 +2368,8 @@ typedef struct hcqi_cuda_giving {
     hcqi_cuda_device *d;
     hcqi_cuda_lane *lane;
     const hcq_batch *batch;
+    hcqi_cu_stream end;                /* where its end is given, usually the lane's */
+    uint32_t operations;               /* given, and not yet counted */
     int failed;                        /* hcq knows of it: only its end is given */
     const hcq_packet *packet;          /* that was refused, or NULL */
     const char *call;                  /* the last one made */
@@ -2248,21 +2436,77 @@ static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
     return (int)r < 0 ? HCQI_CU_INVALID_VALUE : HCQI_CU_OK;
 }
 
+static int hcqi_cuda_give_copy(hcqi_cuda_giving *g, const hcq_packet *p) {
+    int r = HCQI_CU_OK;
+    g->call = "cuMemcpyAsync";
+    for (uint64_t done = 0, step; r == HCQI_CU_OK && done < p->u.copy.size; done += step) {
+        step = hcqi_cuda_copy_step(p, done);
+        r = g->d->api->MemcpyAsync(p->u.copy.dst + done, p->u.copy.src + done, (size_t)step,
+                                   g->lane->stream);
+    }
+    return r;
+}
+
 static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
-    hcqi_cuda_device *d = g->d;
     if (hcqi_cuda_is_off(p)) { return HCQI_CU_OK; }
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC:
     case HCQ_COMMAND_TIMESTAMP: return hcqi_cuda_launch(g, p);
     case HCQ_COMMAND_COPY:
-    case HCQ_COMMAND_WRITE:
-        g->call = "cuMemcpyAsync";
-        return d->api->MemcpyAsync(p->u.copy.dst, p->u.copy.src, (size_t)p->u.copy.size,
-                                   g->lane->stream);
+    case HCQ_COMMAND_WRITE: return hcqi_cuda_give_copy(g, p);
     case HCQ_COMMAND_FILL: return hcqi_cuda_give_fill(g, p);
     case HCQ_COMMAND_CUSTOM: return hcqi_cuda_give_custom(g, p);
     default: return HCQI_CU_OK;        /* a stream runs in order: barriers are nothing */
     }
+}
+
+/* Counts what was given so far; the batch's end takes it back, or a mark before it. */
+static void hcqi_cuda_give_counted(hcqi_cuda_giving *g) {
+    hcqi_word_lock(&g->lane->lock);
+    hcqi_cuda_given *given = hcqi_cuda_given_find(g->lane, g->batch->done.epoch);
+    if (given != NULL) {
+        given->pending += g->operations;
+        hcqi_atomic_add32(&g->d->pending, g->operations);
+    }
+    hcqi_word_unlock(&g->lane->lock);
+    g->operations = 0;
+}
+
+/* Is the mark reached? Then what is before it is not pending any more. */
+static void hcqi_cuda_mark_look(hcqi_cuda_giving *g) {
+    hcqi_cuda_lane *lane = g->lane;
+    if (lane->mark == NULL || g->d->api->EventQuery(lane->mark->handle) != HCQI_CU_OK) { return; }
+    hcqi_word_lock(&lane->lock);
+    hcqi_cuda_given *given = hcqi_cuda_given_find(lane, g->batch->done.epoch);
+    if (given != NULL) {
+        given->pending -= lane->marked;
+        hcqi_atomic_add32(&g->d->pending, 0u - lane->marked);
+    }
+    hcqi_word_unlock(&lane->lock);
+    hcqi_cuda_event_put(g->d, lane->mark);
+    lane->mark = NULL;
+    lane->marked = 0;
+}
+
+/* Is there room for packet `i`, which is next? In a long batch there is a mark now and then. */
+static int hcqi_cuda_give_room(hcqi_cuda_giving *g, uint32_t i) {
+    hcqi_cuda_lane *lane = g->lane;
+    int full = hcqi_atomic_load32(&g->d->pending) + g->operations >= HCQI_CUDA_PENDING;
+    if (!full) { g->operations += g->d->flags & HCQ_CUDA_TRAIL ? 2 : 1; }
+    if (!full && g->operations < HCQI_CUDA_MARK) { return HCQI_CU_OK; }
+    hcqi_cuda_give_counted(g);
+    hcqi_cuda_mark_look(g);
+    if (lane->mark == NULL && (lane->mark = hcqi_cuda_event_get(g->d)) != NULL) {
+        g->call = "cuEventRecord";
+        int r = g->d->api->EventRecord(lane->mark->handle, lane->stream);
+        if (r != HCQI_CU_OK) { return r; }
+        hcqi_word_lock(&lane->lock);
+        const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, g->batch->done.epoch);
+        lane->marked = given != NULL ? given->pending : 0;
+        hcqi_word_unlock(&lane->lock);
+    }
+    lane->part = i - g->batch->first + 1;
+    return full ? HCQI_CUDA_FULL : HCQI_CU_OK;
 }
 
 /* Packets one by one. With a trail each leaves its number. */
@@ -2273,7 +2517,9 @@ static int hcqi_cuda_give_packets(hcqi_cuda_giving *g, uint32_t first, uint32_t 
     uint32_t launches = 0;
     for (uint32_t i = first; r == HCQI_CU_OK && i < first + count; i++) {
         const hcq_packet *p = &g->batch->recording->packets[i];
-        r = hcqi_cuda_give_packet(g, p);
+        r = hcqi_cuda_give_room(g, i);
+        if (r == HCQI_CU_OK) { r = hcqi_cuda_give_packet(g, p); }
+        if (r == HCQI_CUDA_FULL) { break; }
         launches += p->kind == HCQ_COMMAND_EXEC;
         if (r == HCQI_CU_OK && trail) {
             g->call = "cuMemsetD32Async";
@@ -2345,9 +2591,25 @@ static const hcq_packet *hcqi_cuda_piece_bad(const hcqi_cuda_device *d, const hc
     return NULL;
 }
 
+/* Does it have a copy over a seam? Seldom anybody does. */
+static int hcqi_cuda_piece_seamed(const hcqi_cuda_list *list, const hcqi_cuda_piece *piece) {
+    int seamed = 0;
+    uint32_t count = hcqi_atomic_load32(&hcqi_cuda_seamed) != 0 ? piece->count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        seamed |= hcqi_cuda_is_seamed(&list->recording->packets[piece->first + i]);
+    }
+    return seamed;
+}
+
+/* From packet `i` on, which is its first unless a part of it was given before. */
 static int hcqi_cuda_give_piece(hcqi_cuda_giving *g, hcqi_cuda_list *list,
-                                hcqi_cuda_piece *piece) {
-    if (!piece->is_graph) { return hcqi_cuda_give_packets(g, piece->first, piece->count); }
+                                hcqi_cuda_piece *piece, uint32_t i) {
+    uint32_t left = piece->first + piece->count - i;
+    if (!piece->is_graph || i != piece->first || hcqi_cuda_piece_seamed(list, piece)) {
+        return hcqi_cuda_give_packets(g, i, left);
+    }
+    int room = hcqi_cuda_give_room(g, i);
+    if (room != HCQI_CU_OK) { return room; }
     g->packet = hcqi_cuda_piece_bad(g->d, list, piece);
     if (g->packet != NULL) {
         g->call = "cuLaunchKernel";
@@ -2355,6 +2617,9 @@ static int hcqi_cuda_give_piece(hcqi_cuda_giving *g, hcqi_cuda_list *list,
         return HCQI_CU_INVALID_VALUE;
     }
     int r = hcqi_cuda_piece_ready(g, list, piece);
+    if (hcqi_cuda_piece_calls(g->d, piece, r, g->call)) {
+        return hcqi_cuda_give_packets(g, i, left);
+    }
     if (r == HCQI_CU_OK) {
         g->call = "cuGraphLaunch";
         r = g->d->api->GraphLaunch(piece->exec, g->lane->stream);
@@ -2370,7 +2635,8 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
         return g->d->api->StreamWaitEvent(g->lane->stream, (hcqi_cu_event)(uintptr_t)b->posted, 0);
     }
     if (b->recording == NULL || b->count == 0) { return HCQI_CU_OK; }
-    if (g->d->flags & HCQ_CUDA_TRAIL) { /* nothing of this batch is done */
+    uint32_t first = b->first + g->lane->part - 1, end = b->first + b->count;
+    if (g->d->flags & HCQ_CUDA_TRAIL && g->lane->part == 1) { /* nothing of this batch is done */
         g->call = "cuMemsetD32Async";
         hcqi_cu_ptr trail = g->lane->trail_address;
         int r = g->d->api->MemsetD32Async(trail, 0, 1, g->lane->stream);
@@ -2381,11 +2647,11 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
         if (r != HCQI_CU_OK) { return r; }
     }
     hcqi_cuda_list *list = HCQI_CAST(hcqi_cuda_list *, b->recording->encoded);
-    if (list == NULL) { return hcqi_cuda_give_packets(g, b->first, b->count); }
+    if (list == NULL) { return hcqi_cuda_give_packets(g, first, end - first); }
     int r = HCQI_CU_OK;
-    for (uint32_t i = b->first; r == HCQI_CU_OK && i < b->first + b->count;) {
+    for (uint32_t i = first; r == HCQI_CU_OK && i < end;) {
         hcqi_cuda_piece *piece = hcqi_cuda_piece_of(list, i);
-        r = hcqi_cuda_give_piece(g, list, piece);
+        r = hcqi_cuda_give_piece(g, list, piece, i);
         i = piece->first + piece->count;
     }
     return r;
@@ -2409,14 +2675,15 @@ static hcqi_cuda_event *hcqi_cuda_lane_spare(hcqi_cuda_lane *lane, uint64_t epoc
 /* Records an event behind the last batch of a lane, for that batch's epoch. By who
    gives to the lane's device. *out, with a reference: NULL if there is no memory for one,
    which only matters where each batch has one from the beginning. */
-static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **out) {
+static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, hcqi_cu_stream stream, uint64_t epoch,
+                                 hcqi_cuda_event **out) {
     hcqi_cuda_device *d = lane->d;
     hcqi_cuda_event *event = hcqi_cuda_lane_spare(lane, epoch);
     *out = NULL;
     if (event == NULL) {
         return hcqi_atomic_load32(&d->lost) ? hcqi_cuda_event_none(d) : HCQI_CU_OK;
     }
-    int r = d->api->EventRecord(event->handle, lane->stream);
+    int r = d->api->EventRecord(event->handle, stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
         return r;
@@ -2460,7 +2727,7 @@ static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_e
     if (*event != NULL || *done || hcqi_atomic_load64(&lane->handed) != epoch) {
         return HCQI_CU_OK;
     }
-    return hcqi_cuda_lane_record(lane, epoch, event);
+    return hcqi_cuda_lane_record(lane, lane->stream, epoch, event);
 }
 
 /* Makes the batch's stream wait for another lane. */
@@ -2508,17 +2775,18 @@ static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
     hcqi_cuda_event *event = NULL;
     uint64_t epoch = g->batch->done.epoch;
     uint32_t records = hcqi_atomic_load32(&lane->records);
-    int r = HCQI_CU_OK;
-    if (d->memops) {
-        g->call = "cuStreamWriteValue64";
-        r = d->write_value(lane->stream, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
-        hcqi_cuda_count(&d->writes, 1);
-    }
-    if (r == HCQI_CU_OK && (records != 0 || !d->value_waits)) {
-        g->call = "cuEventRecord";
-        r = hcqi_cuda_lane_record(lane, epoch, &event);
-        if (records != 0) { (void)hcqi_atomic_cas32(&lane->records, records, records - 1); }
-        hcqi_cuda_event_put(d, event);
+    int r = HCQI_CU_OK, store_at = (d->flags & HCQ_CUDA_STORE_FIRST) != 0 ? 0 : 1;
+    for (int i = 0; r == HCQI_CU_OK && i < 2; i++) {
+        if (i == store_at && d->memops) {
+            g->call = "cuStreamWriteValue64";
+            r = d->write_value(g->end, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
+            hcqi_cuda_count(&d->writes, 1);
+        } else if (i != store_at && (records != 0 || !d->value_waits)) {
+            g->call = "cuEventRecord";
+            r = hcqi_cuda_lane_record(lane, g->end, epoch, &event);
+            if (records != 0) { (void)hcqi_atomic_cas32(&lane->records, records, records - 1); }
+            hcqi_cuda_event_put(d, event);
+        }
     }
     if (r == HCQI_CU_OK) { hcqi_atomic_store64(&lane->handed, epoch); }
     return r;
@@ -2556,25 +2824,87 @@ static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
     g->failed = 1;
 }
 
-/* Everything of one batch, with the context; a failure leaves only its end. 1: it failed. */
+/* Makes a stream wait for what the lane was given so far. */
+static int hcqi_cuda_give_behind(hcqi_cuda_lane *lane, hcqi_cu_stream stream) {
+    int done, r = HCQI_CU_OK;
+    uint64_t epoch = hcqi_atomic_load64(&lane->handed);
+    hcqi_cuda_event *event = hcqi_cuda_lane_event(lane, epoch, &done);
+    if (event != NULL) {
+        r = lane->d->api->StreamWaitEvent(stream, event->handle, 0);
+        hcqi_cuda_event_put(lane->d, event);
+    } else if (!done) {
+        r = lane->d->wait_value(stream, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
+    }
+    return r;
+}
+
+/* A lent stream that its owner captures keeps what it is given for a graph of theirs: the batch
+   fails, and has its end on the lane's other stream. */
+static int hcqi_cuda_give_lent(hcqi_cuda_giving *g) {
+    hcqi_cuda_lane *lane = g->lane;
+    const hcqi_cuda_api *api = g->d->api;
+    int status = HCQI_CU_CAPTURE_NONE;
+    g->call = "cuStreamIsCapturing";
+    int r = api->StreamIsCapturing(lane->stream, &status);
+    if (r != HCQI_CU_OK) { return r; }
+    if (status == HCQI_CU_CAPTURE_NONE) {
+        if (lane->strayed) { r = hcqi_cuda_give_behind(lane, lane->stream); }
+        lane->strayed = 0;
+        return r;
+    }
+    hcqi_word_lock(&lane->relay_lock);
+    if (lane->relay == NULL) {
+        r = api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
+    }
+    if (r == HCQI_CU_OK) { r = hcqi_cuda_give_behind(lane, lane->relay); }
+    hcqi_word_unlock(&lane->relay_lock);
+    if (r != HCQI_CU_OK) { return r; }
+    g->end = lane->relay;
+    lane->strayed = 1;
+    hcq_backend_log(g->d->device, HCQ_ERROR_NATIVE, "cuda: a lent stream is being captured: its "
+                    "lane takes no work meanwhile");
+    return HCQI_CU_CAPTURE_WRONG;
+}
+
+/* What comes before a batch's commands. */
+static int hcqi_cuda_give_begin(hcqi_cuda_giving *g) {
+    const hcq_batch *batch = g->batch;
+    uint32_t waits = batch->result == HCQ_OK ? batch->wait_count : 0; /* else one may never end */
+    int r = g->lane->lent ? hcqi_cuda_give_lent(g) : HCQI_CU_OK;
+    for (uint32_t i = 0; r == HCQI_CU_OK && i < waits; i++) {
+        r = hcqi_cuda_give_wait(g, &batch->waits[i]);
+    }
+    if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(g); }
+    g->operations += waits + 2;        /* its end, too */
+    return r;
+}
+
+/* Everything of one batch, with the context; a failure leaves only its end. 1: it failed;
+   HCQI_CUDA_FULL: the rest is for later. */
 static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
     hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, batch->done.lane->native);
-    hcqi_cuda_giving g = { d, lane, batch, 0, NULL, "" };
+    hcqi_cuda_giving g = { d, lane, batch, lane->stream, 0, 0, NULL, "" };
     int r = HCQI_CU_OK;
-    uint32_t waits = batch->result == HCQ_OK ? batch->wait_count : 0; /* else one may never end */
-    for (uint32_t i = 0; r == HCQI_CU_OK && i < waits; i++) {
-        r = hcqi_cuda_give_wait(&g, &batch->waits[i]);
+    if (lane->part == 0) {
+        if (hcqi_atomic_load32(&d->pending) >= HCQI_CUDA_PENDING) { return HCQI_CUDA_FULL; }
+        lane->part = 1;
+        r = hcqi_cuda_give_begin(&g);
+    } else {
+        hcqi_cuda_mark_look(&g);
     }
-    if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(&g); }
     if (r == HCQI_CU_OK && batch->result == HCQ_OK) { r = hcqi_cuda_give_batch(&g); }
+    if (r == HCQI_CUDA_FULL) { return r; }
     if (r != HCQI_CU_OK) { hcqi_cuda_give_fail(&g, r); }
+    hcqi_cuda_give_counted(&g);
     for (int tries = 0; tries < 3 && !hcqi_atomic_load32(&d->lost); tries++) {
         r = hcqi_cuda_give_end(&g);
         if (r == HCQI_CU_OK) { break; }
         if (tries == 0) { hcqi_cuda_give_fail(&g, r); }
     }
     if (r != HCQI_CU_OK) { hcqi_cuda_found_lost(d, r, g.call); } /* it would never end */
-    if (d->gathers) { (void)d->api->StreamQuery(g.lane->stream); }
+    hcqi_cuda_event_put(d, lane->mark);
+    lane->mark = NULL;
+    lane->part = lane->marked = 0;
     hcqi_cuda_count(&d->batches, 1);
     return g.failed;
 }
@@ -2584,8 +2914,15 @@ static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t co
     uint32_t given = 0;
     int failed = hcqi_cuda_enter_context(d) != HCQ_OK, entered = !failed;
     if (failed) { hcqi_cuda_found_lost(d, HCQI_CU_INVALID_CONTEXT, "cuCtxPushCurrent"); }
-    while (given < count && !failed && !hcqi_atomic_load32(&d->lost)) {
-        failed = hcqi_cuda_give_one(d, &batches[given++]);
+    while (given < count && failed == 0 && !hcqi_atomic_load32(&d->lost)) {
+        failed = hcqi_cuda_give_one(d, &batches[given]);
+        given += failed != HCQI_CUDA_FULL;
+    }
+    for (uint32_t k = 0; d->gathers && k < HCQI_CUDA_ALL_LANES; k++) {
+        hcqi_cuda_lane *lane = d->lanes[k];
+        if (lane == NULL || lane->begun == hcqi_atomic_load64(&lane->handed)) { continue; }
+        (void)d->api->StreamQuery(lane->stream);
+        lane->begun = hcqi_atomic_load64(&lane->handed);
     }
     if (entered) { hcqi_cuda_leave_context(d); }
     (void)hcqi_cuda_lost(d);
@@ -2610,6 +2947,7 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
         given->epoch = batch->done.epoch;
         given->event = event;
         given->recorded = 0;
+        given->pending = 0;
         given->job = batch->job;
         given->recording = batch->recording;
         given->first = batch->first;
@@ -2654,6 +2992,7 @@ static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
 static void hcqi_cuda_lane_retire(hcqi_cuda_lane *lane, uint64_t done) {
     while (lane->given_count != 0 && hcqi_cuda_given_at(lane, 0)->epoch <= done) {
         hcqi_cuda_event_put(lane->d, hcqi_cuda_given_at(lane, 0)->event);
+        hcqi_atomic_add32(&lane->d->pending, 0u - hcqi_cuda_given_at(lane, 0)->pending);
         lane->given_first = (lane->given_first + 1) & (lane->given_capacity - 1);
         lane->given_count--;
     }
@@ -2719,19 +3058,51 @@ static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
     return done;
 }
 
-/* Spins a little, then naps for a sixteenth of the time passed so far, so that the
-   end is noticed at most so much later; CUDA has no wait with a timeout. */
+/* Did any lane get on, from the epochs that they had done? */
+static int hcqi_cuda_any_reached(const hcqi_cuda_device *d, const uint64_t *done) {
+    for (uint32_t k = 0; k < HCQI_CUDA_ALL_LANES; k++) {
+        hcqi_cuda_lane *lane = d->lanes[k];
+        if (lane == NULL || hcqi_atomic_load64(&lane->handed) <= done[k]) { continue; }
+        if (hcqi_cuda_lane_reached(lane, done[k] + 1)) { return 1; }
+    }
+    return 0;
+}
+
+/* A nap of a wait that has lasted `passed` and will, if it goes as the last one, `lasted`; 0: it
+   spins. CUDA has no wait with a timeout. It spins for spin_ns, then naps for a sixteenth of the
+   time passed so far, so that the end is noticed at most so much later, and where the last wait
+   ended it spins again: a nap ends late, which is measured. */
+static uint64_t hcqi_cuda_nap(hcqi_cuda_device *d, uint64_t passed, uint64_t lasted, int serves) {
+    uint64_t late = hcqi_atomic_load64(&d->nap_late_ns);
+    uint64_t most = serves ? 60000 : 500000; /* others wait for what that thread finds */
+    uint64_t nap = passed / 16 < 5000 ? 5000 : passed / 16 > most ? most : passed / 16;
+    if (passed < d->spin_ns) { return 0; }
+    if (d->spin_ns == 0 || passed > lasted + d->spin_ns) { return nap; }
+    if (passed + 5000 + late > lasted) { return 0; }
+    return nap < lasted - late - passed ? nap : lasted - late - passed;
+}
+
 static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
                                  uint64_t timeout_ns, int serves) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     uint64_t epoch = hcqi_atomic_load64(&lane->base_epoch[counter]) + value;
-    uint64_t began = hcq_sys_now_ns(), asked = began;
-    for (uint32_t turn = 0;; turn++) {
+    uint64_t began = hcq_sys_now_ns(), asked = began, passed = 0;
+    uint64_t lasted = hcqi_atomic_load64(&lane->lasted_ns);
+    uint64_t done[HCQI_CUDA_ALL_LANES];
+    for (uint32_t k = 0; serves && k < HCQI_CUDA_ALL_LANES; k++) {
+        done[k] = d->lanes[k] != NULL ? hcqi_cuda_look(d->lanes[k]) : 0;
+    }
+    for (;;) {
         uint32_t never = 0;
-        if (hcqi_cuda_lane_reached(lane, epoch)) { return HCQ_OK; }
+        if (serves && hcqi_cuda_any_reached(d, done)) { return HCQ_OK; }
+        if (hcqi_cuda_lane_reached(lane, epoch)) {
+            if (passed != 0) { hcqi_atomic_store64(&lane->lasted_ns, passed); }
+            return HCQ_OK;
+        }
         if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
-        uint64_t now = hcq_sys_now_ns(), passed = now - began, nap = passed / 16;
+        uint64_t now = hcq_sys_now_ns();
+        passed = now - began;
         if (passed >= timeout_ns) { return HCQ_TIMEOUT; }
         if (serves && hcqi_atomic_cas32(&d->kicked, 1, 0)) { return HCQ_TIMEOUT; }
         if (now - asked > 1000000) { /* does anything tell of an error? */
@@ -2742,14 +3113,16 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
             }
             continue;
         }
-        if (passed < 20000) {
+        uint64_t nap = hcqi_cuda_nap(d, passed, lasted, serves);
+        if (nap == 0) {
             hcqi_atomic_pause();
             continue;
         }
-        uint64_t most = serves ? 60000 : 500000; /* others wait for what that thread finds */
-        nap = nap < 5000 ? 5000 : nap > most ? most : nap;
         if (nap > timeout_ns - passed) { nap = timeout_ns - passed; }
-        (void)hcq_sys_wait(serves ? &d->kicked : &never, 0, nap);
+        if (hcq_sys_wait(serves ? &d->kicked : &never, 0, nap) != HCQ_TIMEOUT) { continue; }
+        uint64_t late = hcq_sys_now_ns() - now, usual = hcqi_atomic_load64(&d->nap_late_ns);
+        late = late < nap ? 0 : late - nap < 1000000 ? late - nap : 1000000;
+        hcqi_atomic_store64(&d->nap_late_ns, usual - usual / 8 + late / 8);
     }
 }
 
@@ -3121,6 +3494,7 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     d->graphs = !(d->flags & (HCQ_CUDA_NO_GRAPHS | HCQ_CUDA_TRAIL));
     int registers = hcqi_cuda_ask(d, HCQI_CU_HOST_REGISTER) != 0;
     d->has_import = registers && !(d->flags & HCQ_CUDA_NO_IMPORT);
+    d->has_read_only = hcqi_cuda_ask(d, HCQI_CU_REGISTER_READ_ONLY) != 0;
 }
 
 static hcqi_cuda_shared *hcqi_cuda_contexts; /* under the core's lock */
@@ -3233,6 +3607,11 @@ static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_c
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
                                 desc->context ? "streams" : "context");
     }
+    for (uint32_t i = 0; i < desc->stream_count; i++) {
+        if ((uintptr_t)desc->streams[i] > 2) { continue; } /* legacy, too, and each thread's */
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "cuda.streams: number %u is a default stream",
+                                i);
+    }
     d->streams = HCQI_CAST(
        hcqi_cu_stream *, hcqi_new(&d->hooks, desc->stream_count * sizeof *d->streams));
     if (d->streams == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -3301,6 +3680,7 @@ static void hcqi_cuda_close(void *self) {
     if (d->shared != NULL) { hcqi_cuda_shared_leave(d, has_context); }
     if (has_context) { hcqi_cuda_leave_context(d); }
     if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
+    hcqi_cuda_orphans_free(d);
     hcqi_delete(&d->hooks, d->streams, d->stream_count * sizeof *d->streams);
     hcqi_delete(&d->hooks, d, sizeof *d);
 }
@@ -3342,6 +3722,8 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
     d->driver = HCQI_CAST(hcqi_cuda_driver *, driver);
     d->api = &d->driver->api;
     d->flags = own != NULL ? own->flags : 0;
+    d->spin_ns = desc->spin_ns == HCQ_NEVER || hcq_sys_cpu_count() == 1 ? 0 : desc->spin_ns;
+    d->nap_late_ns = 60000;
     hcq_result r = HCQ_OK;
     if (d->driver->count == 0) {
         hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", d->driver->failure);
@@ -3718,38 +4100,69 @@ typedef struct hcqi_cuda_nvrtc {
     int (*log_size)(void *program, size_t *size);
     int (*log)(void *program, char *text);
     int (*destroy)(void **program);
+    int (*cubin_size)(void *program, size_t *size); /* those from here on, or none: from 11.2 */
+    int (*cubin)(void *program, char *code);
+    int (*arch_count)(int *count);
+    int (*archs)(int *archs);
     void *library;
 } hcqi_cuda_nvrtc;
 
-/* The library has its version in its name; newer ones also without. */
-static void *hcqi_cuda_nvrtc_library(void) {
+enum { HCQI_CUDA_NVRTC_NEEDED = 7, HCQI_CUDA_NVRTC_ALL = 11 };
+
+/* The library has its version in its name. The driver takes what one of its own makes, or of an
+   older: a newer one's PTX it does not. */
+static void *hcqi_cuda_nvrtc_library(int version) {
     static const char *const names[] = {
 #ifdef _WIN32
         "nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"
 #else
-        "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"
+        "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"
 #endif
     };
+    const int count = (int)(sizeof names / sizeof names[0]);
     const char *given = HCQ_CUDA_NVRTC;
     if (given != NULL) { return hcq_sys_library_open(given); }
     void *library = NULL;
-    for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++) {
-        library = hcq_sys_library_open(names[i]);
+    int first = version >= 13000 ? 0 : version >= 12000 ? 1 : 2;
+    for (int i = 0; library == NULL && i < count; i++) {
+        library = hcq_sys_library_open(names[(first + i) % count]);
     }
     return library;
 }
 
-static int hcqi_cuda_nvrtc_open(hcqi_cuda_nvrtc *n) {
-    static const hcqi_cuda_name names[] = {
+static int hcqi_cuda_nvrtc_open(hcqi_cuda_nvrtc *n, int version) {
+    static const hcqi_cuda_name names[HCQI_CUDA_NVRTC_ALL] = {
         { "nvrtcCreateProgram", NULL }, { "nvrtcCompileProgram", NULL },
         { "nvrtcGetPTXSize", NULL }, { "nvrtcGetPTX", NULL }, { "nvrtcGetProgramLogSize", NULL },
-        { "nvrtcGetProgramLog", NULL }, { "nvrtcDestroyProgram", NULL }
+        { "nvrtcGetProgramLog", NULL }, { "nvrtcDestroyProgram", NULL },
+        { "nvrtcGetCUBINSize", NULL }, { "nvrtcGetCUBIN", NULL },
+        { "nvrtcGetNumSupportedArchs", NULL }, { "nvrtcGetSupportedArchs", NULL }
     };
-    n->library = hcqi_cuda_nvrtc_library();
+    memset(n, 0, sizeof *n);
+    n->library = hcqi_cuda_nvrtc_library(version);
     if (n->library == NULL) { return 0; }
-    if (hcqi_cuda_names_find(n->library, names, 7, 7, n) == NULL) { return 1; }
+    const char *missing = hcqi_cuda_names_find(n->library, names, HCQI_CUDA_NVRTC_ALL,
+                                               HCQI_CUDA_NVRTC_NEEDED, n);
+    if (missing == NULL) { return 1; }
     hcq_sys_library_close(n->library);
     return 0;
+}
+
+/* For the device itself, so that no driver has to take this NVRTC's PTX; else, where it knows no
+   such device or makes no binary code, PTX for the newest that it knows and the device is. */
+static void hcqi_cuda_nvrtc_arch(const hcqi_cuda_device *d, const hcqi_cuda_nvrtc *n, char *arch,
+                                 size_t size) {
+    int known[64], count = 0, best = (int)d->capability, exact = 0;
+    if (n->cubin != NULL && n->archs != NULL && n->arch_count(&count) == 0 && count <= 64 &&
+        n->archs(known) == 0) {
+        int below = 0;
+        for (int i = 0; i < count; i++) {
+            exact |= known[i] == best;
+            if (known[i] <= best && known[i] > below) { below = known[i]; }
+        }
+        best = below != 0 ? below : best;
+    }
+    snprintf(arch, size, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
 }
 
 static void hcqi_cuda_compile_log(hcqi_cuda_device *d, const hcqi_cuda_nvrtc *n, void *program,
@@ -3770,23 +4183,27 @@ static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvr
                                         void *program, const char *const *options, uint32_t count,
                                         hcq_code *code) {
     size_t bytes = (count + 1) * sizeof(const char *), size = 0;
-    char arch[48];
+    char arch[48], *text = NULL;
     const char **all = HCQI_CAST(const char **, hcqi_new(&d->hooks, bytes));
     if (all == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    snprintf(arch, sizeof arch, "--gpu-architecture=compute_%u", d->capability);
+    hcqi_cuda_nvrtc_arch(d, n, arch, sizeof arch);
     all[0] = arch;
     for (uint32_t i = 0; i < count; i++) { all[i + 1] = options[i]; }
     int r = n->compile(program, (int)count + 1, all);
     hcqi_delete(&d->hooks, all, bytes);
     hcqi_cuda_compile_log(d, n, program, r == 0 ? HCQ_OK : HCQ_ERROR_NATIVE);
-    if (r != 0 || n->ptx_size(program, &size) != 0 || size == 0) {
+    if (r != 0) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
     }
-    char *text = HCQI_CAST(char *, hcqi_new(&d->hooks, size));
-    if (text == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    if (n->ptx(program, text) != 0) {
+    int binary = n->cubin != NULL && n->cubin_size(program, &size) == 0 && size != 0;
+    if (!binary) { r = n->ptx_size(program, &size); }
+    if (r == 0) { text = HCQI_CAST(char *, hcqi_new(&d->hooks, size)); }
+    if (r == 0 && text == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (r == 0) { r = binary ? n->cubin(program, text) : n->ptx(program, text); }
+    if (r != 0) {
         hcqi_delete(&d->hooks, text, size);
-        return HCQ_ERROR_NATIVE;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NATIVE, "nvrtcGet%s: failed (%d)",
+                                binary ? "CUBIN" : "PTX", r);
     }
     memset(code, 0, sizeof *code);
     code->data = text;
@@ -3806,7 +4223,7 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     (void)hcq_backend_leave(HCQ_OK);
-    if (!hcqi_cuda_nvrtc_open(&n)) {
+    if (!hcqi_cuda_nvrtc_open(&n, d->driver->version)) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_UNSUPPORTED,
                                 "hcq_cuda_compile: NVRTC is not installed");
     }

@@ -28,7 +28,7 @@ TABLE = """
 - bits of the gate; cpu/ has its model: HCQI_CPU_GENERATION* HCQI_CPU_O[PW]*
 - its place: placeholders of 2^43 bytes do not meet: HCQI_TAG_SHIFT=43
 - the size of an enumeration, a sum of macros: HCQI_RESULT_MAX HCQI_VK_*_NEEDED
-    HCQI_CUDA_NEEDED_COUNT HCQI_CUDA_ALL_LANES HCQI_VALUE_WORDS
+    HCQI_CUDA_NEEDED_COUNT HCQI_CUDA_NVRTC_* HCQI_CUDA_FULL HCQI_CUDA_ALL_LANES HCQI_VALUE_WORDS
 - sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
 - how memory is laid out: HCQI_PIECE_HEAD
 - a label's length, escaped: HCQI_NAME_BYTES
@@ -81,6 +81,7 @@ ordinals_of_the_cpu: HCQI_CPU_ORDINALS=64
 any_number_of_running_lanes: HCQI_CPU_WAITS=2
 - 65535 threads are too many for a test: only a wish is cut there: HCQI_CPU_INSIDE=0xffff
 events_of_others: HCQI_CUDA_IMPORTED=4
+thousands_are_pending: HCQI_CUDA_PENDING=900 HCQI_CUDA_MARK=256
 any_number_of_waits: HCQI_POST_WAITS=128 HCQI_VK_CALL_WAITS=64
 too_many_arguments: HCQI_CUDA_ARGS_BYTES*
 devices_that_are_listed: HCQI_CUDA_DEVICES=64

@@ -208,6 +208,19 @@ MC_API(cuMemHostGetDevicePointer_v2, mc_address *address, void *memory, unsigned
     return MC_OK;
 }
 
+/* Of the range that an address is in, to the byte: 11 its begin, 12 its size. */
+MC_API(cuPointerGetAttribute, void *value, int attribute, mc_address address) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    const mc_range *r = mc_range_at(address);
+    MC_RULE(value && r && (attribute == 11 || attribute == 12), MC_INVALID);
+    if (attribute == 11) {
+        *(mc_address *)value = r->base;
+    } else {
+        *(size_t *)value = (size_t)r->size;
+    }
+    return MC_OK;
+}
+
 /* Is there memory everywhere, and may it be written, unless that does not matter? */
 static int mc_mapped(mc_address at, mc_address end, int written) {
     unsigned long long from, to;

@@ -2,38 +2,41 @@
    suite meets. Part of util.h. */
 #pragma once
 
-/* What no test means to do. */
-enum { MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS };
+/* What no test means to do, and what CUDA does. */
+enum {
+    MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS |
+                      MOCK_CUDA_POOLS_OUTLIVE | MOCK_CUDA_PINNED_IS_INVALID
+};
 
 /* Operations start early or late, as chance has it; each stream has a work queue. The
    clock is seconds off. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
-    .devices = 4, .queues = 32, .linger = 20, .memory_bytes = 16ull << 30,
+    .devices = 4, .pending = 1022, .queues = 32, .linger = 20, .memory_bytes = 16ull << 30,
     .timer_offset_ns = 5000000000,
     .flags = MOCK_CUDA_NEVER | MOCK_CUDA_SYNCS
 };
 
 /* Work is gathered until somebody asks for it. The clock is days off. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_late = {
-    .devices = 4, .queues = 32, .mode = MOCK_CUDA_LATE, .timer_step_ns = 1,
+    .devices = 4, .pending = 1022, .queues = 32, .mode = MOCK_CUDA_LATE, .timer_step_ns = 1,
     .timer_offset_ns = -1000000000000000,
     .flags = MOCK_CUDA_NEVER | MOCK_CUDA_NO_WAIT_VALUES | MOCK_CUDA_STRICT_MEMSETS
 };
 
 /* An old card; its clock is coarse, its driver as well, no device sees another. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_old = {
-    .devices = 4, .queues = 32, .capability = 60, .timer_step_ns = 1000,
+    .devices = 4, .pending = 1022, .queues = 32, .capability = 60, .timer_step_ns = 1000,
     .flags = MOCK_CUDA_NEVER | MOCK_CUDA_NO_POOLS | MOCK_CUDA_NO_PEERS | MOCK_CUDA_NO_REGISTER |
              MOCK_CUDA_NO_WAIT_VALUES | MOCK_CUDA_STRICT_MEMSETS
 };
 
 /* Streams share work queues: one that waits stops others. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_few = {
-    .devices = 4, .queues = 3, .linger = 20, .flags = MOCK_CUDA_NEVER
+    .devices = 4, .pending = 1022, .queues = 3, .linger = 20, .flags = MOCK_CUDA_NEVER
 };
 
 static TEST_UNUSED const mock_cuda_desc mock_cuda_single = {
-    .devices = 4, .queues = 1, .linger = 20, .flags = MOCK_CUDA_NEVER
+    .devices = 4, .pending = 1022, .queues = 1, .linger = 20, .flags = MOCK_CUDA_NEVER
 };
 
 /* For a list of test_variant, whose member `cuda` is a const mock_cuda_desc *. */

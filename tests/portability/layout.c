@@ -25,7 +25,7 @@ static const struct {
     FIELD(hcq_buffer, host, 16), FIELD(hcq_buffer, device, 24), FIELD(hcq_buffer, id, 32),
     SIZE(hcq_transfer_end, 56), FIELD(hcq_transfer_end, host, 0),
     FIELD(hcq_transfer_end, buffer, 8), FIELD(hcq_transfer_end, size, 48),
-    SIZE(hcq_memory, 32),
+    SIZE(hcq_memory, 40),
     SIZE(hcq_lane_point, 32),
     SIZE(hcq_packet, 64), FIELD(hcq_packet, kind, 0), FIELD(hcq_packet, flags, 1),
     FIELD(hcq_packet, value_size, 2), FIELD(hcq_packet, index, 4), FIELD(hcq_packet, u, 8),

@@ -1,0 +1,292 @@
+/* driver.h - what drivers do that one would not think: queues that fill, pinned ranges, captured
+   streams, memory that outlives its context, refusals. Part of cuda.c. */
+#pragma once
+
+#include "lent.h"
+#include "mishaps.h"
+
+#include <sys/mman.h>
+
+/* ---- operations that are pending ---- */
+
+/* More than the driver takes before it blocks, one by one and in one recording, behind a kernel
+   that this very thread lets go. */
+TEST(thousands_are_pending) {
+    enum { TIMES = 1500 };
+    NEEDS_WIDE_COUNTERS();
+    hcq_queue *others = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(record_add(others, make_add(T.dev), make_words(T.dev, 4), 0, 1), 0);
+    for (uint32_t way = 0; way < 3; way++) {
+        hcq_device *device = device_by(way, 2, 1);
+        hcq_buffer words = make_words(device, 4);
+        hcq_program *add = make_add(device);
+        hcq_queue *one = make_queue(device, HCQ_COMPUTE), *many = make_queue(device, HCQ_COMPUTE);
+        gates g;
+        gates_open(&g, device);
+        CHECK_INDEX(record_add(one, add, words, 0, 1), 0);
+        for (uint32_t i = 0; i < TIMES; i++) {
+            CHECK_INDEX(record_add(many, add, words, 1, 1), i);
+        }
+        (void)submit_spin(&g, 0, 0);
+        for (uint32_t i = 0; i < TIMES; i++) {
+            (void)submit_to(device, one, 0, NULL, NULL);
+        }
+        hcq_point done = submit_to(device, many, 0, NULL, NULL);
+        done = submit_to(device, many, 1, &done, NULL);
+        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
+        CHECK(!mocked || stats_now().operations_pending < 1022);
+        if (!T.variant->one_fifo) {
+            submit_and_wait(others, T.dev);
+        }
+        GATE_END(&g, 0, done);
+        settle(device);
+        CHECK_U64(READ32(words, 0), TIMES);
+        CHECK_U64(READ32(words, 1), 2 * TIMES);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* ---- pinned memory ---- */
+
+/* Copies of a buffer with a seam, from and to each side of it and over it: recorded, bound, as
+   updates of a graph, and at once. */
+static void copy_over_seams(hcq_device *device, hcq_buffer seamed, uint32_t *host, uint32_t words) {
+    hcq_buffer own = make_words(device, words);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, own, seamed, 64), 0);
+    CHECK_INDEX(hcq_queue_fill(q, own, 4, 7, 4), 1);
+    CHECK_INDEX(hcq_queue_copy(q, seamed, own, 64), 2);
+    for (int bound = 0; bound < 4; bound++) {
+        uint64_t size = bound == 2 ? 64 : words * 4;
+        CHECK_OK(hcq_queue_update_copy(q, 0, NULL, NULL, size));
+        CHECK_OK(hcq_queue_update_copy(q, 2, NULL, NULL, size));
+        CHECK_OK(bound == 1 ? hcq_queue_bind(q, device) : HCQ_OK);
+        for (uint32_t i = 0; i < words; i++) {
+            host[i] = i * 3 + (uint32_t)bound;
+        }
+        submit_and_wait(q, device);
+        for (uint32_t i = 1; i < words; i++) {
+            CHECK_U64(host[i], i * 3 + (uint32_t)bound);
+        }
+        CHECK_U64(host[0], 7);
+        CHECK_U64(READ32(own, bound == 2 ? 15 : words - 1), host[bound == 2 ? 15 : words - 1]);
+    }
+    CHECK_OK(hcq_transfer(hcq_transfer_device(own), hcq_transfer_device(seamed), words * 4, 0,
+                          BOUND));
+    CHECK_BYTES(own, host, words * 4);
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_free(own));
+}
+
+TEST(copies_over_seams) {
+    enum { WORDS = 40000 };
+    NEEDS_IMPORT();
+    uint32_t *memory = (uint32_t *)malloc(WORDS * 4);
+    hcq_buffer part, whole;
+    CHECK_OK(hcq_import(T.dev, memory + 1001, 3003 * 4, &part));
+    CHECK_OK(hcq_import(dev2(), memory, WORDS * 4, &whole));
+    copy_over_seams(dev2(), whole, memory, WORDS);
+    CHECK_OK(hcq_free(part));
+    copy_over_seams(dev2(), whole, memory, WORDS); /* the seams stay */
+    CHECK_OK(hcq_free(whole));
+    imports_are_gone();
+    free(memory);
+}
+
+/* By cuMemHostAlloc, or a part of it by cuMemHostRegister; it stays theirs. */
+TEST(memory_that_others_pinned) {
+    enum { WORDS = 8192, BYTES = WORDS * 4 };
+    NEEDS_IMPORT();
+    raw_side a;
+    hcq_buffer buffer;
+    void *pinned;
+    raw_open(&a, T.dev);
+    RAW_OK(R.MemHostAlloc(&pinned, BYTES, 3));
+    CHECK_OK(hcq_import(T.dev, (uint32_t *)pinned + 25, BYTES - 200, &buffer));
+    copy_over_seams(T.dev, buffer, (uint32_t *)pinned + 25, WORDS - 50);
+    CHECK_OK(hcq_free(buffer));
+    RAW_OK(R.MemFreeHost(pinned));
+    for (uint32_t first = 0; first < WORDS; first += WORDS / 2) {
+        uint32_t *memory = (uint32_t *)malloc(BYTES);
+        RAW_OK(R.MemHostRegister(memory + first, BYTES / 2, 3));
+        CHECK_OK(hcq_import(T.dev, memory + 100, BYTES - 800, &buffer));
+        copy_over_seams(T.dev, buffer, memory + 100, WORDS - 200);
+        CHECK_OK(hcq_free(buffer));
+        RAW_OK(R.MemHostUnregister(memory + first));
+        free(memory);
+    }
+    raw_close(&a);
+}
+
+/* Weights in a mapped file, say. */
+TEST(memory_that_is_read_only) {
+    enum { BYTES = 3 * 4096 };
+    NEEDS_IMPORT();
+    hcq_buffer buffer, own = make_words(T.dev, BYTES / 4);
+    uint32_t *pages = (uint32_t *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (uint32_t i = 0; i < BYTES / 4; i++) {
+        pages[i] = i * i;
+    }
+    CHECK_U64(mprotect(pages, BYTES, PROT_READ), 0);
+    CHECK_OK(hcq_import(T.dev, pages, BYTES, &buffer));
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, own, buffer, BYTES), 0);
+    submit_and_wait(q, T.dev);
+    CHECK_BYTES(own, pages, BYTES);
+    log_clear();
+    CHECK_INDEX(hcq_queue_copy(q, buffer, own, 64), HCQ_ERROR_INVALID);
+    CHECK(log_has("dst: is imported memory that its device may only read"));
+    CHECK_INDEX(hcq_queue_fill(q, buffer, 64, 0, 4), HCQ_ERROR_INVALID);
+    CHECK_INDEX(hcq_queue_write(q, buffer, pages, 64), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_copyin(buffer, pages, 64), HCQ_ERROR_INVALID);
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_free(buffer));
+    CHECK_OK(hcq_free(own));
+    munmap(pages, BYTES);
+}
+
+/* ---- what a loss leaves ---- */
+
+/* A pool's memory outlives its context: it comes back when the device is closed. */
+TEST_ALONE(memory_of_lost_devices) {
+    NEEDS_MOCK();
+    mock_cuda_desc desc = mock_wanted();
+    desc.memory_bytes = 64u << 20;
+    M.setup(&desc);
+    for (uint32_t round = 0; round < 4; round++) {
+        hcq_device *device = device_with(0, 1, 1);
+        hcq_buffer most, less;
+        CHECK_OK(hcq_alloc(device, 30u << 20, 0, &most));
+        CHECK_OK(hcq_alloc(device, 10u << 20, 0, &less));
+        CHECK_OK(round & 1 ? hcq_free(less) : HCQ_OK);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
+        WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
+        CHECK_OK(hcq_close(device));
+        CHECK_U64(stats_now().device_allocations, 0);
+    }
+    hcq_device *last = device_with(0, 1, 1);
+    use_device(last);
+    CHECK_OK(hcq_close(last));
+}
+
+/* ---- streams that are none of one's own ---- */
+
+TEST(default_streams_are_refused) {
+    raw_side a;
+    raw_open(&a, T.dev);
+    for (uintptr_t i = 0; i < 3; i++) {
+        raw_stream streams[2] = {a.stream, (raw_stream)i};
+        hcq_device_desc desc = test_desc();
+        hcq_device *device = NULL;
+        test_cuda_desc.context = a.context;
+        test_cuda_desc.streams = streams;
+        test_cuda_desc.stream_count = 2;
+        log_clear();
+        CHECK_RESULT(hcq_open("CUDA", &desc, &device), HCQ_ERROR_INVALID);
+        CHECK(log_has("streams: number 1"));
+    }
+    raw_close(&a);
+}
+
+enum { CAPTURE_GLOBAL = 0 };
+
+static struct {
+    int (*Begin)(raw_stream stream, int mode);
+    int (*End)(raw_stream stream, hcqi_cu_graph *graph);
+} capture;
+
+static void capture_load(hcq_device *device) {
+    raw_find(device, "cuStreamBeginCapture_v2", &capture.Begin);
+    raw_find(device, "cuStreamEndCapture", &capture.End);
+}
+
+/* A lent stream that its owner captures takes no work, and tells so; what came before is done,
+   what comes after it, too. Nothing of it is in the owner's graph. */
+TEST(captured_streams) {
+    NEEDS_WIDE_COUNTERS();
+    raw_side a;
+    raw_open(&a, T.dev);
+    capture_load(T.dev);
+    for (uint32_t way = 0; way < 2; way++) {
+        raw_stream stream = raw_stream_new();
+        test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
+        hcq_device *device = open_lent(a.context, &stream, 1);
+        hcq_buffer words = make_words(device, 4);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcqi_cu_graph graph;
+        gates g;
+        gates_open(&g, device);
+        CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 0);
+        settle(device);
+        (void)submit_spin(&g, 0, 0);
+        hcq_point before = submit_of(q, device);
+        RAW_OK(capture.Begin(stream, CAPTURE_GLOBAL));
+        log_clear();
+        hcq_point refused = submit_of(q, device);
+        GATE_END(&g, 0, before);
+        WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
+        CHECK(log_has("captured"));
+        RAW_OK(capture.End(stream, &graph));
+        RAW_OK(R.GraphDestroy(graph));
+        submit_and_wait(q, device);
+        CHECK_U64(READ32(words, 0), 2);
+        CHECK_OK(hcq_close(device));
+        raw_stream_end(stream);
+    }
+    raw_close(&a);
+}
+
+/* hcq's calls do not end the capture of a stream that is none of its own. */
+TEST(captures_of_others) {
+    raw_side a;
+    hcqi_cu_graph graph;
+    raw_open(&a, T.dev);
+    capture_load(T.dev);
+    RAW_OK(capture.Begin(a.stream, CAPTURE_GLOBAL));
+    use_device(T.dev);
+    hcq_device *device = device_with(0, 1, 1);
+    use_device(device);
+    CHECK_OK(hcq_close(device));
+    RAW_OK(capture.End(a.stream, &graph));
+    RAW_OK(R.GraphDestroy(graph));
+    raw_close(&a);
+}
+
+/* ---- refusals ---- */
+
+/* A graph that the driver refuses, when it is bound or when it is changed, runs as calls. */
+TEST(refused_graphs) {
+    NEEDS_MOCK();
+    SKIP_IF(info_of(T.dev).graphs == 0, "no graphs");
+    static const char *const calls[] = {"cuGraphAdd*", "cuGraphInstantiate*", "cuGraphUpload"};
+    for (uint32_t i = 0; i < 3; i++) {
+        hcq_buffer words = make_words(T.dev, 4);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_program *add = make_add(T.dev);
+        CHECK_INDEX(record_add(q, add, words, 0, 1), 0);
+        CHECK_INDEX(record_add(q, add, words, 1, 2), 1);
+        log_clear();
+        (M.fail)(calls[i], 0, 1);
+        CHECK_OK(hcq_queue_bind(q, T.dev));
+        (M.fail)(NULL, 0, 0);
+        CHECK(log_has("not a graph"));
+        submit_and_wait(q, T.dev);
+        submit_and_wait(q, T.dev);
+        CHECK_U64(READ32(words, 1), 4);
+        hcq_queue_destroy(q);
+        CHECK_OK(hcq_free(words));
+    }
+}
+
+TEST(refused_pools) {
+    NEEDS_MOCK();
+    log_clear();
+    (M.fail)("cuMemPoolCreate", 0, 801);
+    hcq_device *device = device_with(0, 1, 1);
+    (M.fail)(NULL, 0, 0);
+    CHECK(info_of(device).pools == 0);
+    use_device(device);
+    CHECK_OK(hcq_close(device));
+}
