@@ -5889,14 +5889,14 @@ static hcq_result hcqi_copy_place(hcq_device *first, const hcqi_operand *to,
 /* The arguments of the new exec, which are as large as its program's. */
 static hcq_result hcqi_exec_args(hcq_queue *q, const hcq_program *program, const void *args) {
     hcqi_meta *m = &q->metas[q->count];
-    hcqi_allocation **names = q->names + m->name_first, *a;
+    hcqi_allocation *a;
     m->name_count = 0;                 /* there is room for one of each argument */
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
         const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
         int buffer = hcqi_arg_is_buffer(program->desc.args[i]);
         if (!buffer && q->graph == NULL) { continue; } /* any value will do */
         HCQI_PASS(hcqi_arg_check(q, q->count, program, i, value, &a));
-        if (buffer) { names[m->name_count++] = a; }
+        if (buffer) { q->names[m->name_first + m->name_count++] = a; }
     }
     uint32_t size = program->info.kernargs_size;
     if (size != 0) { memcpy(q->arena + m->arena, args, size); }

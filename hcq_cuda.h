@@ -2506,7 +2506,7 @@ static int hcqi_cuda_give_room(hcqi_cuda_giving *g, uint32_t i) {
         hcqi_word_unlock(&lane->lock);
     }
     lane->part = i - g->batch->first + 1;
-    return full ? HCQI_CUDA_FULL : HCQI_CU_OK;
+    return full ? (int)HCQI_CUDA_FULL : (int)HCQI_CU_OK;
 }
 
 /* Packets one by one. With a trail each leaves its number. */

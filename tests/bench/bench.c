@@ -564,7 +564,7 @@ static int parse_options(int argc, char **argv, options *o) {
     return 1;
 }
 
-/* Time left of --quick's 75 s; the build before counts, too. */
+/* Time left of --quick's 150 s; the build before counts, too. */
 static uint64_t time_left(void) {
     static uint64_t end;
     if (!g_quick) {
@@ -574,7 +574,7 @@ static uint64_t time_left(void) {
         const char *start = getenv("BENCH_START");
         long long spent = start == NULL ? 0 : (long long)time(NULL) - atoll(start);
         spent = spent < 0 || spent > 40 ? 0 : spent;
-        end = bench_now() + (uint64_t)(72 - spent) * 1000000000u;
+        end = bench_now() + (uint64_t)(147 - spent) * 1000000000u;
     }
     uint64_t now = bench_now();
     return now >= end ? 0 : end - now;

@@ -4,7 +4,7 @@
 #   sh tests/bench/run.sh [--json FILE] [--quick] [--smoke] [--only NAME]
 #
 # --json FILE   also write the results as a list of JSON objects
-# --quick       fewer passes; ends within 75 s
+# --quick       fewer passes; ends within 150 s
 # --smoke       next to none, not optimized, without the peers oneTBB and OpenCL and
 #               their rows: whether it runs, the figures mean nothing
 # --only NAME   only benches whose name starts with NAME, "cpu.grid" say

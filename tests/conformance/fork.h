@@ -4,7 +4,10 @@
 
 #include <sys/wait.h>
 
-#if defined(__SANITIZE_THREAD__)
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define FORK_THREADS 0                 /* TSan's children may have none */
 #else
 #define FORK_THREADS 1
