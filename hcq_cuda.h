@@ -1332,7 +1332,7 @@ static int hcqi_cuda_pinned_around(const hcqi_cuda_device *d, uint64_t at, uint6
     }
     *first = at - (address - begin);
     *end = *first + size;
-    return 1;
+    return *first <= at && at < *end;
 }
 
 /* Registers [first, *end) in front of *link. Where somebody else did a part of it, only up to
@@ -3503,6 +3503,7 @@ static uint32_t hcqi_cuda_module_lock;
 static void hcqi_cuda_fork_child(void) {
     hcqi_cuda_registered = NULL;
     hcqi_cuda_registered_lock = 0;
+    hcqi_cuda_seamed = 0;
     hcqi_cuda_contexts = NULL;
     hcqi_cuda_module_lock = 0;
 }
