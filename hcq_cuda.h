@@ -633,6 +633,9 @@ enum {
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
     HCQI_CUDA_ARGS_BYTES_NOW = 32764,  /* ... from 12.1 on, and Volta */
     HCQI_CUDA_LOG_BYTES = 4096,
+    HCQI_CUDA_SLAB_BYTES = 262144,     /* of pinned memory, in ... */
+    HCQI_CUDA_PIECE_LEAST = 4096,      /* ... pieces: of whole pages, for who imports one */
+    HCQI_CUDA_PIECE_MOST = 65536,
     HCQI_CUDA_TEXT = 160
 };
 
@@ -735,6 +738,15 @@ typedef struct hcqi_cuda_list {
     size_t shadow_bytes;
 } hcqi_cuda_list;
 
+/* Pinned memory for small buffers and what versions of queues have: locking pages takes some
+   100 us, and freeing them may wait for the GPU. */
+typedef struct hcqi_cuda_slab {
+    struct hcqi_cuda_slab *next;
+    hcq_memory memory;
+    uint64_t piece;                    /* bytes of one: a power of two */
+    uint64_t free, all;                /* a bit for each */
+} hcqi_cuda_slab;
+
 /* Host memory of others that the device sees, by hcq_memory.host. */
 typedef struct hcqi_cuda_mapping {
     struct hcqi_cuda_mapping *next;
@@ -769,7 +781,6 @@ typedef struct hcqi_cuda_shared {
     hcq_memory *late;                  /* given back while something ran */
     uint32_t late_count, late_capacity;
 } hcqi_cuda_shared;
-
 
 typedef struct hcqi_cuda_device {
     hcq_device *device;
@@ -815,6 +826,9 @@ typedef struct hcqi_cuda_device {
     hcqi_cu_ptr *orphans;              /* the pool's, that could not be freed: the device is lost */
     uint32_t orphan_count, orphan_capacity;
     uint64_t orphan_bytes;
+    uint64_t pool_freed;               /* atomic: bytes since the pool was last trimmed */
+    uint32_t slab_lock;
+    hcqi_cuda_slab *slabs;
     hcqi_cuda_mapping *mappings;
 
     uint32_t code_lock;                /* not held while one is loaded */
@@ -951,32 +965,41 @@ static hcq_result hcqi_cuda_quiet(hcqi_cuda_device *d, int r, const char *call) 
 }
 
 /* While some thread captures a stream, in the usual mode, queries and allocations of all others
-   are errors that end the capture: not in ours. */
-static HCQI_THREAD_LOCAL uint32_t hcqi_cuda_entered;
+   are errors that end the capture: not ours, between these two. What gives work to streams is
+   allowed, and has them around its queries only. */
+static HCQI_THREAD_LOCAL uint32_t hcqi_cuda_unsafe;
 static HCQI_THREAD_LOCAL int hcqi_cuda_capture_mode; /* the thread's own meanwhile */
 
-static void hcqi_cuda_capture_exchange(hcqi_cuda_device *d, int enters) {
-    int mode = enters ? HCQI_CU_CAPTURE_RELAXED : hcqi_cuda_capture_mode;
-    if (hcqi_cuda_entered != 0) { return; }
-    (void)d->api->ThreadExchangeStreamCaptureMode(&mode);
-    hcqi_cuda_capture_mode = mode;
+static void hcqi_cuda_unsafe_begin(hcqi_cuda_device *d) {
+    if (hcqi_cuda_unsafe++ != 0) { return; }
+    hcqi_cuda_capture_mode = HCQI_CU_CAPTURE_RELAXED;
+    (void)d->api->ThreadExchangeStreamCaptureMode(&hcqi_cuda_capture_mode);
 }
 
-/* The context of the calling thread from here to hcqi_cuda_leave_context. */
+static void hcqi_cuda_unsafe_end(hcqi_cuda_device *d) {
+    if (--hcqi_cuda_unsafe != 0) { return; }
+    (void)d->api->ThreadExchangeStreamCaptureMode(&hcqi_cuda_capture_mode);
+}
+
+static hcq_result hcqi_cuda_push(hcqi_cuda_device *d) {
+    return hcqi_cuda_quiet(d, d->api->CtxPushCurrent(d->context), "cuCtxPushCurrent");
+}
+
+static void hcqi_cuda_pop(hcqi_cuda_device *d) {
+    hcqi_cu_context popped;
+    (void)d->api->CtxPopCurrent(&popped);
+}
+
+/* The context of the calling thread from here to hcqi_cuda_leave_context, for whatever calls. */
 static hcq_result hcqi_cuda_enter_context(hcqi_cuda_device *d) {
-    int r = d->api->CtxPushCurrent(d->context);
-    if (r == HCQI_CU_OK) {
-        hcqi_cuda_capture_exchange(d, 1);
-        hcqi_cuda_entered++;
-    }
-    return hcqi_cuda_quiet(d, r, "cuCtxPushCurrent");
+    hcq_result r = hcqi_cuda_push(d);
+    if (r == HCQ_OK) { hcqi_cuda_unsafe_begin(d); }
+    return r;
 }
 
 static void hcqi_cuda_leave_context(hcqi_cuda_device *d) {
-    hcqi_cu_context popped;
-    hcqi_cuda_entered--;
-    hcqi_cuda_capture_exchange(d, 0);
-    (void)d->api->CtxPopCurrent(&popped);
+    hcqi_cuda_unsafe_end(d);
+    hcqi_cuda_pop(d);
 }
 
 static void hcqi_cuda_count(uint64_t *counter, uint64_t n) { (void)hcqi_atomic_add64(counter, n); }
@@ -992,12 +1015,15 @@ static hcq_result hcqi_cuda_stream_new(hcqi_cuda_device *d, hcqi_cu_stream *stre
    if it is not complete. That is safe, since a stream that was told to wait for it
    waits for the record that was the last one then. */
 
-/* One more in the pool; 0: there is no memory for it. Under d->event_lock. */
+/* One more in the pool; 0: there is no memory for it. Under d->event_lock, with any context. */
 static int hcqi_cuda_event_make(hcqi_cuda_device *d) {
     hcqi_cuda_event *e = HCQI_CAST(hcqi_cuda_event *, hcqi_new(&d->hooks, sizeof *e));
-    int r = e == NULL ? HCQI_CU_OUT_OF_MEMORY
-                      : d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
-    hcqi_cuda_note(d, r, "cuEventCreate");
+    int r = HCQI_CU_OUT_OF_MEMORY;
+    if (e != NULL && hcqi_cuda_push(d) == HCQ_OK) {
+        r = d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
+        hcqi_cuda_pop(d);
+        hcqi_cuda_note(d, r, "cuEventCreate");
+    }
     if (r != HCQI_CU_OK) {
         hcqi_delete(&d->hooks, e, sizeof *e);
         return 0;
@@ -1081,7 +1107,8 @@ enum {
     HCQI_CUDA_PINNED,
     HCQI_CUDA_COMBINED,                /* pinned, and written by the host around its caches */
     HCQI_CUDA_REGISTERED,
-    HCQI_CUDA_MODULE                   /* .host is one */
+    HCQI_CUDA_MODULE,                  /* .host is one */
+    HCQI_CUDA_KINDS                    /* from here on: a piece of this slab */
 };
 
 #define HCQI_CUDA_KIND(kind) ((void *)(uintptr_t)(kind))
@@ -1143,9 +1170,20 @@ static void hcqi_cuda_orphans_free(hcqi_cuda_device *d) {
     hcqi_delete(&d->hooks, d->orphans, d->orphan_capacity * sizeof *d->orphans);
 }
 
+/* A pool has what was freed until somebody waits for a stream, which hcq never does. */
+static void hcqi_cuda_pool_trim(hcqi_cuda_device *d) {
+    int idle = hcqi_atomic_load64(&d->pool_freed) > HCQI_CUDA_POOL_KEEP &&
+               d->api->StreamQuery(d->memory_stream) == HCQI_CU_OK;
+    if (!idle) { return; }
+    hcqi_atomic_store64(&d->pool_freed, 0);
+    (void)d->api->MemPoolTrimTo(d->pool, HCQI_CUDA_POOL_KEEP);
+}
+
 static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory) {
     switch (hcqi_cuda_kind(memory)) {
     case HCQI_CUDA_POOLED:
+        hcqi_cuda_pool_trim(d);        /* of what was freed before */
+        hcqi_cuda_count(&d->pool_freed, memory->size);
         if (d->api->MemFreeAsync(memory->address, d->memory_stream) != HCQI_CU_OK) {
             hcqi_cuda_orphan(d, memory);
         }
@@ -1245,6 +1283,65 @@ static int hcqi_cuda_memory_new(hcqi_cuda_device *d, int kind, uint64_t size, hc
     return HCQI_CU_OK;
 }
 
+/* A piece of a slab that has one left, or of a new one, which has its memory; 0: none has. */
+static int hcqi_cuda_piece_take(hcqi_cuda_device *d, uint64_t size, hcqi_cuda_slab *made,
+                                hcq_memory *memory) {
+    uint64_t piece = HCQI_CUDA_PIECE_LEAST, at = 0;
+    while (piece < size) { piece *= 2; }
+    hcqi_word_lock(&d->slab_lock);
+    if (made != NULL) {
+        made->piece = piece;
+        made->free = made->all = ~(uint64_t)0 >> (64 - HCQI_CUDA_SLAB_BYTES / piece);
+        made->next = d->slabs;
+        d->slabs = made;
+    }
+    hcqi_cuda_slab *slab = d->slabs;
+    while (slab != NULL && (slab->piece != piece || slab->free == 0)) { slab = slab->next; }
+    if (slab != NULL) {
+        while (!(slab->free >> at & 1)) { at++; }
+        slab->free &= slab->free - 1;
+        memory->address = slab->memory.address + at * piece;
+        memory->host = HCQI_CAST(uint8_t *, slab->memory.host) + at * piece;
+        memory->size = size;
+        memory->native = slab;
+    }
+    hcqi_word_unlock(&d->slab_lock);
+    return slab != NULL;
+}
+
+static int hcqi_cuda_slab_new(hcqi_cuda_device *d, uint64_t size, hcq_memory *memory) {
+    hcqi_cuda_slab *slab = HCQI_CAST(hcqi_cuda_slab *, hcqi_new(&d->hooks, sizeof *slab));
+    if (slab == NULL) { return HCQI_CU_OUT_OF_MEMORY; }
+    int r = hcqi_cuda_memory_new(d, HCQI_CUDA_PINNED, HCQI_CUDA_SLAB_BYTES, &slab->memory);
+    if (r == HCQI_CU_OK) {
+        (void)hcqi_cuda_piece_take(d, size, slab, memory);
+    } else {
+        hcqi_delete(&d->hooks, slab, sizeof *slab);
+    }
+    return r;
+}
+
+/* Gives a piece back, and the slab's memory if nobody has one of it and there is another slab
+   of such pieces; 0: that is all. */
+static int hcqi_cuda_piece_put(hcqi_cuda_device *d, hcq_memory *memory) {
+    hcqi_cuda_slab *slab = HCQI_CAST(hcqi_cuda_slab *, memory->native), **link = &d->slabs;
+    uint64_t at = (memory->address - slab->memory.address) / slab->piece;
+    int another = 0;
+    hcqi_word_lock(&d->slab_lock);
+    slab->free |= (uint64_t)1 << at;
+    for (const hcqi_cuda_slab *s = d->slabs; s != NULL; s = s->next) {
+        another |= s != slab && s->piece == slab->piece && s->free != 0;
+    }
+    int drops = another && slab->free == slab->all;
+    while (drops && *link != slab) { link = &(*link)->next; }
+    if (drops) { *link = slab->next; }
+    hcqi_word_unlock(&d->slab_lock);
+    if (!drops) { return 0; }
+    *memory = slab->memory;
+    hcqi_delete(&d->hooks, slab, sizeof *slab);
+    return 1;
+}
+
 /* Makes a device's memory ready for all streams. */
 static int hcqi_cuda_memory_ready(hcqi_cuda_device *d, uint32_t flags, const hcq_memory *memory) {
     int r = HCQI_CU_OK;
@@ -1266,7 +1363,9 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
     int kind = flags & HCQ_HOST_WRITES ? HCQI_CUDA_COMBINED
                : flags & HCQ_HOST_VISIBLE ? HCQI_CUDA_PINNED
                : d->pool != NULL ? HCQI_CUDA_POOLED : HCQI_CUDA_PLAIN;
+    int is_small = kind == HCQI_CUDA_PINNED && size <= HCQI_CUDA_PIECE_MOST;
     if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
+    if (is_small && hcqi_cuda_piece_take(d, size, NULL, memory)) { return HCQ_OK; }
     hcq_result r = hcqi_cuda_enter_context(d);
     if (r != HCQ_OK) { return hcqi_cuda_end(d, r); }
     int got = HCQI_CU_OUT_OF_MEMORY;
@@ -1278,8 +1377,9 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
                 (void)d->api->MemPoolTrimTo(d->pool, 0);
             }
         }
-        int kept = hcqi_cuda_late_take(d, kind, size, memory);
-        got = kept ? HCQI_CU_OK : hcqi_cuda_memory_new(d, kind, size, memory);
+        int kept = !is_small && hcqi_cuda_late_take(d, kind, size, memory);
+        got = kept ? HCQI_CU_OK : is_small ? hcqi_cuda_slab_new(d, size, memory)
+                                        : hcqi_cuda_memory_new(d, kind, size, memory);
         if (got == HCQI_CU_OK && kind < HCQI_CUDA_PINNED) {
             got = hcqi_cuda_memory_ready(d, flags, memory);
         }
@@ -1292,6 +1392,8 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
 /* Also modules. What is registered is the user's, who may free it at once. */
 static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    if (memory->native == NULL) { return; }
+    if ((uintptr_t)memory->native >= HCQI_CUDA_KINDS && !hcqi_cuda_piece_put(d, memory)) { return; }
     int kind = hcqi_cuda_kind(memory);
     int keeps = kind != HCQI_CUDA_POOLED && kind != HCQI_CUDA_REGISTERED;
     if (keeps && hcqi_cuda_late_put(d->shared, memory)) { return; }
@@ -2475,7 +2577,11 @@ static void hcqi_cuda_give_counted(hcqi_cuda_giving *g) {
 /* Is the mark reached? Then what is before it is not pending any more. */
 static void hcqi_cuda_mark_look(hcqi_cuda_giving *g) {
     hcqi_cuda_lane *lane = g->lane;
-    if (lane->mark == NULL || g->d->api->EventQuery(lane->mark->handle) != HCQI_CU_OK) { return; }
+    if (lane->mark == NULL) { return; }
+    hcqi_cuda_unsafe_begin(g->d);
+    int r = g->d->api->EventQuery(lane->mark->handle);
+    hcqi_cuda_unsafe_end(g->d);
+    if (r != HCQI_CU_OK) { return; }
     hcqi_word_lock(&lane->lock);
     hcqi_cuda_given *given = hcqi_cuda_given_find(lane, g->batch->done.epoch);
     if (given != NULL) {
@@ -2536,7 +2642,9 @@ static int hcqi_cuda_piece_renew(hcqi_cuda_giving *g, hcqi_cuda_list *list,
     size_t bytes = piece->count * sizeof(hcqi_cu_node);
     hcqi_cu_node *scratch = HCQI_CAST(hcqi_cu_node *, hcqi_new(&g->d->hooks, bytes));
     if (scratch == NULL) { return HCQI_CU_OUT_OF_MEMORY; }
+    hcqi_cuda_unsafe_begin(g->d);
     int r = hcqi_cuda_piece_build(g->d, list, piece, scratch, &g->call);
+    hcqi_cuda_unsafe_end(g->d);
     hcqi_delete(&g->d->hooks, scratch, bytes);
     return r;
 }
@@ -2912,7 +3020,7 @@ static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
 static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t count) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     uint32_t given = 0;
-    int failed = hcqi_cuda_enter_context(d) != HCQ_OK, entered = !failed;
+    int failed = hcqi_cuda_push(d) != HCQ_OK, entered = !failed;
     if (failed) { hcqi_cuda_found_lost(d, HCQI_CU_INVALID_CONTEXT, "cuCtxPushCurrent"); }
     while (given < count && failed == 0 && !hcqi_atomic_load32(&d->lost)) {
         failed = hcqi_cuda_give_one(d, &batches[given]);
@@ -2921,10 +3029,12 @@ static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t co
     for (uint32_t k = 0; d->gathers && k < HCQI_CUDA_ALL_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k];
         if (lane == NULL || lane->begun == hcqi_atomic_load64(&lane->handed)) { continue; }
+        hcqi_cuda_unsafe_begin(d);
         (void)d->api->StreamQuery(lane->stream);
+        hcqi_cuda_unsafe_end(d);
         lane->begun = hcqi_atomic_load64(&lane->handed);
     }
-    if (entered) { hcqi_cuda_leave_context(d); }
+    if (entered) { hcqi_cuda_pop(d); }
     (void)hcqi_cuda_lost(d);
     return given;
 }
@@ -2935,9 +3045,7 @@ static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t co
 static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
     hcqi_cuda_event *event = NULL;
     if (!lane->d->value_waits) {       /* then it must have one in any case */
-        if (hcqi_cuda_enter_context(lane->d) != HCQ_OK) { return 0; }
         event = hcqi_cuda_event_get(lane->d);
-        hcqi_cuda_leave_context(lane->d);
         if (event == NULL) { return 0; }
     }
     hcqi_word_lock(&lane->lock);
@@ -3268,7 +3376,7 @@ static int hcqi_cuda_sample(hcqi_cuda_device *d, int tries, uint64_t timeout_ns)
 }
 
 /* A moment of the last second serves, else of longer ago; the clocks drift apart by less
-   than 100 millionths. */
+   than 500 millionths, as the host's may be slewed. */
 static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     uint64_t now = hcq_sys_now_ns();
@@ -3286,7 +3394,7 @@ static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
     uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
     clock->host_ns = m.host_ns + passed;
     clock->device_ns = m.device_ns + passed;
-    clock->error_ns = m.error_ns + passed / 10000;
+    clock->error_ns = m.error_ns + passed / 2000;
     return HCQ_OK;
 }
 
@@ -3660,7 +3768,8 @@ static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     }
     if (d->pool != NULL) { (void)d->api->MemPoolDestroy(d->pool); }
     hcq_backend_lock(1);
-    if (d->words.host != NULL) { hcqi_cuda_dealloc(d, &d->words); }
+    hcqi_cuda_dealloc(d, &d->words);   /* nothing, if it was never allocated */
+    for (hcqi_cuda_slab *s = d->slabs; s != NULL; s = s->next) { hcqi_cuda_dealloc(d, &s->memory); }
     hcq_backend_lock(0);
 }
 
@@ -3672,6 +3781,11 @@ static void hcqi_cuda_close(void *self) {
     }
     if (hcqi_atomic_load32(&d->lost) && d->context != NULL) { hcqi_cuda_pages_lost(d); }
     if (has_context) { hcqi_cuda_device_free(d); }
+    while (d->slabs != NULL) {
+        hcqi_cuda_slab *slab = d->slabs;
+        d->slabs = slab->next;
+        hcqi_delete(&d->hooks, slab, sizeof *slab);
+    }
     while (d->events != NULL) {
         hcqi_cuda_event *e = d->events;
         d->events = e->all;

@@ -9,6 +9,7 @@ static const char *test_nvrtc = no_nvrtc; /* HCQ_CUDA_NVRTC */
 #define HCQ_CUDA_NVRTC test_nvrtc
 #include "support/util.h"
 
+#include "calls.h"
 #include "driver.h"
 #include "lent.h"
 #include "memory.h"

@@ -240,12 +240,20 @@ TEST(captured_streams) {
 
 /* hcq's calls do not end the capture of a stream that is none of its own. */
 TEST(captures_of_others) {
+    enum { LONG = 700 };               /* somebody asks how far it is while it is given */
     raw_side a;
+    hcq_buffer words = make_words(T.dev, 4);
+    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    for (uint32_t i = 0; i < LONG; i++) {
+        CHECK_INDEX(record_add(q, add, words, 0, 1), i);
+    }
     hcqi_cu_graph graph;
     raw_open(&a, T.dev);
     capture_load(T.dev);
     RAW_OK(capture.Begin(a.stream, CAPTURE_GLOBAL));
     use_device(T.dev);
+    submit_and_wait(q, T.dev);
     hcq_device *device = device_with(0, 1, 1);
     use_device(device);
     CHECK_OK(hcq_close(device));
