@@ -2178,7 +2178,7 @@ struct hcq_queue {
                        uint64_t *values); /* hcqi_values_take; NULL: no variables, ever */
     uint32_t value_count;
     uint16_t keys[HCQI_VALUE_WORDS];   /* of each value from 1 on: number * 2 + is it a buffer? */
-    uint32_t stamps, reads;            /* timestamps, grids from buffers */
+    uint32_t stamps, reads, labels;    /* timestamps, grids from buffers; labels, ever */
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count */
     uint32_t newest;                   /* updated last, + 1; the others by hcqi_meta.older */
@@ -3523,19 +3523,15 @@ static void hcqi_lane_watch(hcqi_lane *lane) {
     }
 }
 
-/* The lane after this one, of all devices; NULL: the first, and behind the last. */
-static hcqi_lane *hcqi_lane_next(const hcqi_lane *lane) {
-    uint32_t slot = lane == NULL ? 0 : lane->dev->slot;
-    uint32_t k = lane == NULL ? 0 : (uint32_t)(lane - lane->dev->lanes) + 1;
-    for (; slot < hcqi_core.device_top; slot++, k = 0) {
-        hcq_device *dev = hcqi_core.devices[slot];
-        if (dev != NULL && k < dev->lane_count) { return &dev->lanes[k]; }
-    }
-    return NULL;
+static hcqi_lane *hcqi_lanes_of(uint32_t slot, int end) {
+    hcq_device *dev = hcqi_core.devices[slot];
+    return dev == NULL ? NULL : dev->lanes + (end ? dev->lane_count : 0);
 }
 
+/* All lanes of all devices; `break` goes on with the next device. */
 #define HCQI_LANES(lane)                                                           \
-    for (hcqi_lane *lane = hcqi_lane_next(NULL); lane != NULL; lane = hcqi_lane_next(lane))
+    for (uint32_t slot_ = 0; slot_ < hcqi_core.device_top; slot_++)                \
+        for (hcqi_lane *lane = hcqi_lanes_of(slot_, 0); lane != hcqi_lanes_of(slot_, 1); lane++)
 
 /* While anybody needs them every lane reports completions: rare, and one switch is easy. */
 static void hcqi_watch(int delta) {
@@ -5793,17 +5789,22 @@ static uint32_t hcqi_program_buffers(const hcq_program *program, uint32_t end) {
     return count;
 }
 
-/* The argument that begins at this byte. Anything but HCQ_OK: none does, `name` was refused. */
-static HCQI_COLD hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char *name,
-                                        uint32_t offset, uint32_t *arg) {
+/* The argument that begins at byte `offset`, or HCQI_NONE. */
+static uint32_t hcqi_arg_at(const hcq_program_info *info, uint32_t offset) {
+    for (uint32_t i = 0; i < info->arg_count; i++) {
+        if (info->offsets[i] == offset) { return i; }
+    }
+    return HCQI_NONE;
+}
+
+static HCQI_COLD hcq_result hcqi_arg_refuse(hcq_queue *q, uint32_t index, const char *name,
+                                            uint32_t offset) {
     const hcq_program_info *info = &q->packets[index].u.exec.program->info;
     char beside[80] = "";
     uint32_t next = 0;
     while (next < info->arg_count && info->offsets[next] <= offset) { next++; }
-    *arg = next - 1;
-    if (next != 0 && info->offsets[*arg] == offset) { return HCQ_OK; }
-    int used = next == 0 ? 0 : snprintf(beside, sizeof beside, ": number %u does at %u", *arg,
-                                        info->offsets[*arg]);
+    int used = next == 0 ? 0 : snprintf(beside, sizeof beside, ": number %u does at %u", next - 1,
+                                        info->offsets[next - 1]);
     if (next != 0 && next < info->arg_count) {
         snprintf(beside + used, sizeof beside - (size_t)used, ", number %u at %u", next,
                  info->offsets[next]);
@@ -6350,6 +6351,7 @@ static HCQI_COLD int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other
     m->dev_serial = old->dev_serial;
     memcpy(m->reach, old->reach, sizeof m->reach);
     memcpy(m->label, old->label, sizeof m->label);
+    q->labels += m->label[0] != 0;
     return hcqi_record_end(q);
 }
 
@@ -6546,7 +6548,8 @@ HCQI_DEF HCQI_COLD hcq_result hcq_queue_command(const hcq_queue *queue, int32_t 
 
 /* The label of a command, of its program, or its kind; `q` NULL: without it. */
 static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
-    if (q != NULL && q->metas[p->index].label[0] != 0) { return q->metas[p->index].label; }
+    const char *own = q == NULL || q->labels == 0 ? "" : q->metas[p->index].label;
+    if (own[0] != 0) { return own; }
     if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.program->info.label[0] != 0) {
         return p->u.exec.program->info.label;
     }
@@ -6669,20 +6672,20 @@ static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t o
 HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                          const void *value, size_t size) {
     hcq_packet *p = NULL;
-    uint32_t arg;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
-    HCQI_PASS(hcqi_arg_at(queue, p->index, "offset", offset, &arg));
     const hcq_program *program = p->u.exec.program;
+    uint32_t arg = hcqi_arg_at(&program->info, offset);
+    if (arg == HCQI_NONE) { return hcqi_arg_refuse(queue, p->index, "offset", offset); }
     const hcqi_meta *m = &queue->metas[index];
     HCQI_CHECK(queue, p->index, value != NULL, HCQ_ERROR_INVALID, "value: argument %u has %u bytes",
                arg, program->info.sizes[arg]);
     HCQI_CHECK(queue, p->index, size == program->info.sizes[arg], HCQ_ERROR_INVALID,
                "size: argument %u has %u bytes", arg, program->info.sizes[arg]);
-    uint32_t name = hcqi_program_buffers(program, arg);
     int buffer = hcqi_arg_is_buffer(program->desc.args[arg]);
+    uint32_t name = buffer ? hcqi_program_buffers(program, arg) : 0;
     int brought = buffer && hcqi_name_brought(queue, p->index, name);
     hcqi_allocation *a = NULL;
-    if (!brought) {
+    if (!brought && (buffer || queue->graph != NULL)) {
         const uint8_t *bytes = HCQI_CAST(const uint8_t *, value);
         HCQI_PASS(hcqi_arg_check(queue, p->index, program, arg, bytes, &a));
     }
@@ -6730,12 +6733,15 @@ static HCQI_COLD hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_
     const hcq_packet *p = &q->packets[index];
     int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
     int copy = p->kind == HCQ_COMMAND_COPY, store = fill || p->kind == HCQ_COMMAND_WRITE;
-    uint32_t size = 0, axis = part - HCQ_PART_GRID_X, arg;
+    uint32_t size = 0, axis = part - HCQ_PART_GRID_X;
     size_t at = offsetof(hcq_packet, u.exec.grid) + axis * sizeof axis;
     *name = HCQI_NONE;
     if (part >= HCQ_PART_ARG && exec) {
         const hcq_program *program = p->u.exec.program;
-        HCQI_PASS(hcqi_arg_at(q, index, "part", part - HCQ_PART_ARG, &arg));
+        uint32_t arg = hcqi_arg_at(&program->info, part - HCQ_PART_ARG);
+        if (arg == HCQI_NONE) {
+            return hcqi_arg_refuse(q, index, "part", part - HCQ_PART_ARG);
+        }
         at = HCQI_IN_BLOCK + (part - HCQ_PART_ARG);
         size = program->info.sizes[arg];
         if (hcqi_arg_is_buffer(program->desc.args[arg])) {
@@ -8302,16 +8308,12 @@ static HCQI_COLD hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q
     hcq_device *dev = s->dev;
     int graph = q->graph != NULL && q->bound != NULL;
     uint64_t deadline = 0;
-    for (int looked = 0; c->version == NULL && c->full; looked = 1) {
+    while (c->version == NULL && c->full) {
         if (c->busy == NULL && !(graph && hcqi_versions_move(q, dev))) { return HCQ_OK; }
-        if (!looked) { /* it may be done by now */
-            hcqi_reap_device(dev);
-        } else {
-            const char *what = "submit, for a free version of queue";
-            uint64_t left = hcqi_submit_left(s, &deadline, what, q->label);
-            hcq_result r = left == 0 ? HCQ_TIMEOUT : hcqi_version_wait(q, dev, c->busy, left);
-            if (r < 0 || left == 0) { return r; }
-        }
+        const char *what = "submit, for a free version of queue";
+        uint64_t left = hcqi_submit_left(s, &deadline, what, q->label);
+        hcq_result r = left == 0 ? HCQ_TIMEOUT : hcqi_version_wait(q, dev, c->busy, left);
+        if (r < 0 || left == 0) { return r; }
         hcqi_version_choose(q, dev, slice, NULL, values, c);
     }
     return HCQ_OK;
@@ -8337,6 +8339,10 @@ static hcq_result hcqi_submit_acquire(hcqi_submit *s, hcq_queue *q, uint32_t sli
     hcqi_choice c;
     if (lane->running >= dev->desc.inflight) { HCQI_PASS(hcqi_lane_room(s, lane)); }
     hcqi_version_choose(q, dev, slice, NULL, values, &c);
+    if (!c.current && (c.busy != NULL || c.version == NULL)) { /* that may be done by now */
+        hcqi_reap_device(dev);
+        hcqi_version_choose(q, dev, slice, NULL, values, &c);
+    }
     if (c.version == NULL) { HCQI_PASS(hcqi_version_room(s, q, slice, values, &c)); }
     hcqi_version *v = c.version;
     if (v == NULL && varies && c.full) { v = c.shape; }
@@ -8935,7 +8941,7 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->arena_size = 0;
     q->patch_count = 0;
     q->stamps = 0;
-    q->reads = 0;
+    q->reads = q->labels = 0;
     q->newest = 0;
     q->value_count = 0;
     if (q->graph != NULL) { q->graph->calls->clear(q); }
@@ -8960,6 +8966,7 @@ HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, con
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
     hcqi_copy_label(queue->metas[p->index].label, label);
+    queue->labels++;
     return hcqi_leave_with(HCQ_OK);
 }
 

@@ -707,8 +707,8 @@ static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t val
     memcpy(at, pattern, (size_t)size);
 }
 
-/* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused, _INVALID if a
-   grid is above its maximum. Apart: a compiler that joins its switch with the test before
+/* A packet that the loop below leaves; HCQ_ERROR_HOST if it refused, _INVALID if a grid is
+   above its maximum. Apart: a compiler that joins its switch with the test before
    it makes that slower. */
 HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     hcq_result r = HCQ_OK;
@@ -723,9 +723,6 @@ HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_p
     case HCQ_COMMAND_FILL:
         hcqi_cpu_fill(HCQ_PTR(void, p->u.fill.dst), p->u.fill.size, p->u.fill.value,
                       p->value_size);
-        break;
-    case HCQ_COMMAND_TIMESTAMP:
-        hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_sys_now_ns());
         break;
     case HCQ_COMMAND_HOST:
         r = p->u.host.fn(p->u.host.user);
@@ -767,6 +764,8 @@ HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const
                    HCQI_CAST(const uint8_t *, from) + offsetof(hcq_packet, u.exec.block), 16);
             block.user = code->user;
             code->fn(HCQ_PTR(const void, p->u.exec.args), &block);
+        } else if (p->kind == HCQ_COMMAND_TIMESTAMP) { /* in turns with those, in a profile */
+            hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_sys_now_ns());
         } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
             return p;
         }
