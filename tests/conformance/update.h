@@ -236,6 +236,27 @@ TEST(version_with_least_work_is_taken) {
     hcq_queue_destroy(q);
 }
 
+/* Who updates one command, submits and waits, has that one patched: not also what the other version
+   of the queue lacks. */
+TEST(one_version_while_one_suffices) {
+    enum { ROUNDS = 200 };
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer out = make_words(T.dev, LEAST_WORDS);
+    least_record(q, make_put(T.dev), out);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    const uint64_t patched = test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED);
+    const uint64_t variable = 1;
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        hcq_dims grid = hcq_dim(1, 1, 1);
+        hcq_point done;
+        CHECK_OK(hcq_queue_update_exec(q, (int32_t)(i % LEAST_WORDS), &grid, NULL));
+        CHECK_OK(submit_variables(q, &variable, 1, &done));
+        CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    }
+    CHECK(test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED) <= patched + ROUNDS + 2);
+    hcq_queue_destroy(q);
+}
+
 /* ---- recording more ---- */
 
 /* It undoes the binding, and binding again is legal at any time; reset forgets all. */
