@@ -56,6 +56,8 @@ typedef struct raw_kernel_node {
     X(MemFree, "_v2", (raw_pointer pointer))                                               \
     X(MemHostAlloc, "", (void **host, size_t size, unsigned flags))                        \
     X(MemFreeHost, "", (void *host))                                                       \
+    X(MemHostRegister, "_v2", (void *host, size_t size, unsigned flags))                   \
+    X(MemHostUnregister, "", (void *host))                                                 \
     X(MemHostGetDevicePointer, "_v2", (raw_pointer *pointer, void *host, unsigned flags))  \
     X(MemcpyAsync, "", (raw_pointer dst, raw_pointer src, size_t size, raw_stream stream)) \
     X(MemsetD8Async, "", (raw_pointer dst, unsigned char value, size_t size, raw_stream s)) \
@@ -96,6 +98,7 @@ typedef struct raw {
     raw_module module;
     raw_function tiny, hold;
     int memops;                           /* writes and waits of 64 bits work */
+    int mock;                             /* not a driver */
 #define RAW_MEMBER(name, suffix, params) int (*name) params;
     RAW_FNS(RAW_MEMBER)
     RAW_OPTIONAL_FNS(RAW_MEMBER)
@@ -167,6 +170,7 @@ static const char *raw_load(raw *r) {
     if (raw_find(r->library, "mock_cuda_kernel", &kernel)) {
         kernel("bench_tiny", raw_mock_tiny);
         kernel("bench_hold", raw_mock_hold);
+        r->mock = 1;
     }
     return NULL;
 }

@@ -16,7 +16,7 @@ static const char spin_ptx[] = PTX_HEAD
     "    .reg .pred %p<3>;\n    .reg .b32 %r<3>;\n    .reg .b64 %d<6>;\n"
     "    ld.param.u64 %d1, [go];\n    ld.param.u64 %d2, [began];\n"
     "    mov.u32 %r1, 1;\n    st.volatile.u32 [%d2], %r1;\n    membar.sys;\n"
-    "    mov.u64 %d3, %globaltimer;\n    add.u64 %d3, %d3, 10000000000;\n" /* 10 s at most */
+    "    mov.u64 %d3, %globaltimer;\n    add.u64 %d3, %d3, 1900000000;\n" /* watchdogs: 2 s */
     "again:\n"
     "    ld.volatile.u32 %r2, [%d1];\n    setp.ne.u32 %p1, %r2, 0;\n    @%p1 bra gone;\n"
     "    mov.u64 %d4, %globaltimer;\n    setp.lt.u64 %p2, %d4, %d3;\n    @%p2 bra again;\n"
@@ -56,7 +56,9 @@ OWN_KERNEL(own_count) {
         b->block.x * b->block.y * b->block.z;
 }
 
-/* ---- bad(): an error; on the mock alone ---- */
+/* ---- bad(): an error ---- */
+
+static const char bad_ptx[] = PTX_HEAD ".visible .entry ct_bad() {\n    trap;\n}\n";
 
 static void k_bad(const void *args, const hcq_block *b) {
     (void)args;
@@ -65,7 +67,9 @@ static void k_bad(const void *args, const hcq_block *b) {
 }
 
 static hcq_program *make_bad(hcq_device *device) {
-    return make_kernel(device, HCQ_CPU_PROGRAM("ct_bad", k_bad));
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("ct_bad", k_bad);
+    desc.ptx = (hcq_code){.data = bad_ptx, .size = sizeof bad_ptx, .entry = "ct_bad"};
+    return make_kernel(device, desc);
 }
 
 /* ---- first(dst), second(dst): *dst = 1 or 2 ---- */

@@ -91,7 +91,37 @@ static void mishap_play(uint32_t flags, int error) {
     }
 }
 
+/* A kernel that traps: the device is lost, says so and closes; whether the process gets a new
+   context is told, since drivers differ. */
+static int trap_main(void) {
+    test_cuda_let_go();
+    hcq_device *device = device_with(0, 1, 1), *again = NULL;
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_error_info info = {0};
+    hcq_buffer large;
+    int bad = hcq_alloc(device, 32u << 20, 0, &large) != HCQ_OK;
+    bad |= hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one) != 0;
+    hcq_point done = submit_of(q, device);
+    bad |= hcq_wait(&done, 1, HCQ_ALL, BOUND) != HCQ_ERROR_LOST;
+    bad |= hcq_device_error(device, &info) != HCQ_OK || info.result != HCQ_ERROR_LOST ||
+           info.native_code == 0;
+    bad |= hcq_close(device) != HCQ_OK;
+    hcq_device_desc desc = test_desc();
+    hcq_result r = hcq_open("CUDA", &desc, &again);
+    fprintf(stderr, "fact: after %s (%lld) the process opens the device again: %s\n", info.native,
+            (long long)info.native_code, hcq_result_text(r));
+    if (r == HCQ_OK) {
+        use_device(again);
+        bad |= hcq_close(again) != HCQ_OK;
+    }
+    return bad ? MISHAP_BAD : 0;
+}
+
 static int mishap_main(void) {
+    if (strcmp(Z.name, "trap") == 0) {
+        alarm(60);
+        return trap_main();
+    }
     mock_cuda_desc desc = mock_wanted();
     const int by_operation = strcmp(Z.name, "-") == 0;
     alarm(60);
@@ -138,6 +168,12 @@ static uint32_t mishaps(const char *name, int result, uint32_t flags) {
 static int gives_back(const char *name) {
     return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") ||
            strstr(name, "Unregister") || strstr(name, "Unload");
+}
+
+/* In a process of its own, after which this one finds the GPU as it was. */
+TEST(a_trap_loses_the_device) {
+    CHECK(mishap_run("trap", 0, 0, 0) != 0);
+    use_device(T.dev);
 }
 
 /* Memory is out, says each function in turn. */

@@ -38,7 +38,7 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "atom.sys.add.u32 %r6, [%rd6], 1; mov.u64 %rd4, 0x5eed5eed5eed5eed;\n"
 "mov.u64 %rd5, %globaltimer; $L2: ld.volatile.u32 %r7, [%rd4]; setp.ne.s32 %p2, %r7, 0;\n"
 "@%p2 bra $L4; mov.u64 %rd7, %globaltimer; sub.s64 %rd8, %rd7, %rd5;\n"
-"setp.lt.u64 %p3, %rd8, 10000000000; @%p3 bra $L2; $L4: membar.sys;\n"
+"setp.lt.u64 %p3, %rd8, 1900000000; @%p3 bra $L2; $L4: membar.sys;\n"
 "mov.u64 %rd9, 0x5eed5eed5eed5eed; add.s64 %rd10, %rd9, 8; membar.sys;\n"
 "atom.sys.add.u32 %r8, [%rd10], 1; $L5: ret; }\n"},
 {"large",
@@ -60,7 +60,7 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "atom.sys.add.u32 %r8, [%rd7], 1; mov.u64 %rd5, 0x5eed5eed5eed5eed;\n"
 "mov.u64 %rd6, %globaltimer; $L3: ld.volatile.u32 %r9, [%rd5]; setp.ne.s32 %p3, %r9, 0;\n"
 "@%p3 bra $L5; mov.u64 %rd8, %globaltimer; sub.s64 %rd9, %rd8, %rd6;\n"
-"setp.lt.u64 %p4, %rd9, 10000000000; @%p4 bra $L3; $L5: membar.sys; $L6:\n"
+"setp.lt.u64 %p4, %rd9, 1900000000; @%p4 bra $L3; $L5: membar.sys; $L6:\n"
 "cvta.to.global.u64 %rd12, %rd3; ld.global.u32 %r10, [%rd12]; mad.lo.s32 %r11, %r10, 31, %r1;\n"
 "add.s32 %r12, %r11, 1; st.global.u32 [%rd12], %r12; mov.u64 %rd10, 0x5eed5eed5eed5eed;\n"
 "mul.wide.u32 %rd13, %r1, 4; add.s64 %rd14, %rd10, %rd13; mov.u64 %rd11, 0x5eed5eed5eed5eed;\n"
