@@ -2448,8 +2448,23 @@ static void hcqi_sys_lock(hcqi_sys_bucket *bucket) { AcquireSRWLockExclusive(&bu
 static void hcqi_sys_unlock(hcqi_sys_bucket *bucket) { ReleaseSRWLockExclusive(&bucket->lock); }
 static void hcqi_sys_wake_all(hcqi_sys_bucket *bucket) { WakeAllConditionVariable(&bucket->cond); }
 
+/* A tick is up to 16 ms: what is much shorter has a timer of its own, and is not woken meanwhile. */
 static int hcqi_sys_times_out(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
+    const DWORD precise = 2;           /* CREATE_WAITABLE_TIMER_HIGH_RESOLUTION: Windows 10 */
     DWORD ms = INFINITE;
+    HANDLE timer = timeout_ns > 500000 ? NULL
+                                       : CreateWaitableTimerExW(NULL, NULL, precise, SYNCHRONIZE |
+                                                                TIMER_MODIFY_STATE);
+    if (timer != NULL) {
+        LARGE_INTEGER due;
+        due.QuadPart = -1 - (LONGLONG)(timeout_ns / 100);
+        hcqi_sys_unlock(bucket);
+        int late = SetWaitableTimer(timer, &due, 0, NULL, NULL, 0) &&
+                   WaitForSingleObject(timer, INFINITE) == WAIT_OBJECT_0;
+        CloseHandle(timer);
+        hcqi_sys_lock(bucket);
+        return late;
+    }
     if (timeout_ns / 1000000u < 0x7fffffffu) {
         ms = (DWORD)(timeout_ns / 1000000u + (timeout_ns % 1000000u != 0));
     }

@@ -640,6 +640,7 @@ enum {
 };
 
 #define HCQI_CUDA_POOL_KEEP ((uint64_t)64 << 20) /* free bytes that the pool keeps */
+#define HCQI_CUDA_RANGE_MOST ((uint64_t)256 << 30) /* pinned in one piece: drivers refuse 512 GiB */
 
 /* What libcuda is. */
 typedef struct hcqi_cuda_driver {
@@ -1537,6 +1538,7 @@ static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_
     while (r == HCQI_CU_OK && at < end) {
         if (*link == NULL || (*link)->first > at) {
             uint64_t to = *link != NULL && (*link)->first < end ? (*link)->first : end;
+            if (to - at > HCQI_CUDA_RANGE_MOST) { to = at + HCQI_CUDA_RANGE_MOST; }
             r = hcqi_cuda_pages_add(d, link, at, &to);
             if (r != HCQI_CU_OK) { break; }
         }
@@ -3229,7 +3231,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
         if (nap > timeout_ns - passed) { nap = timeout_ns - passed; }
         if (hcq_sys_wait(serves ? &d->kicked : &never, 0, nap) != HCQ_TIMEOUT) { continue; }
         uint64_t late = hcq_sys_now_ns() - now, usual = hcqi_atomic_load64(&d->nap_late_ns);
-        late = late < nap ? 0 : late - nap < 1000000 ? late - nap : 1000000;
+        late = late < nap ? 0 : late - nap < 20000000 ? late - nap : 20000000;
         hcqi_atomic_store64(&d->nap_late_ns, usual - usual / 8 + late / 8);
     }
 }

@@ -93,6 +93,30 @@ TEST(copies_over_seams) {
     free(memory);
 }
 
+/* More than drivers pin at once, none of which is touched but the bytes around the seam. */
+TEST(imports_of_more_than_one_range) {
+    const size_t seam = (size_t)256 << 30, size = seam + 65536;
+    NEEDS_IMPORT();
+    NEEDS_MOCK();
+    unsigned char *memory = (unsigned char *)mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                                                  MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    SKIP_IF(memory == MAP_FAILED, "no such address space");
+    hcq_buffer all, own = make_words(T.dev, 100);
+    uint64_t before = calls_of("cuMemHostRegister*");
+    CHECK_OK(hcq_import(T.dev, memory, size, &all));
+    CHECK_U64(calls_of("cuMemHostRegister*"), before + 2);
+    memset(memory + seam - 200, 0x5a, 400);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, own, hcq_view(all, seam - 200, 400), 400), 0);
+    submit_and_wait(q, T.dev);
+    CHECK_BYTES(own, memory + seam - 200, 400);
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_free(all));
+    imports_are_gone();
+    CHECK(munmap(memory, size) == 0);
+}
+
+
 /* By cuMemHostAlloc, or a part of it by cuMemHostRegister; it stays theirs. */
 TEST(memory_that_others_pinned) {
     enum { WORDS = 8192, BYTES = WORDS * 4 };
