@@ -85,6 +85,18 @@
    A wait of the host spins for spin_ns, and again where the lane's last wait ended;
    between these it naps for a sixteenth of the time passed so far.
 
+   Between devices. "Host": a thread that waits, else the service thread, sees the end of
+   one and gives the other what waited; a stream that waited in another context would go
+   on when that is lost. No cost of a hop on hardware is measured yet (cuda_fact.hops).
+
+       from, to                    order          memory
+       lanes of a device           event, store   the same
+       devices on one GPU          host           the same
+       GPUs that are peers         host           seen: the one that copies reads the other's
+       GPUs that are not           host           by pinned memory of each
+       CUDA, CPU                   host           the host's is registered where it is named
+       CUDA, Vulkan                host           what the host sees of either, else as above
+
    Errors. An error of a kernel ends its CUDA context, and with it everything of
    the process in that context: the device is lost. Close it, and open it again:
    NVIDIA promises that only of another process; drivers from 12.0 on do it once
