@@ -46,6 +46,74 @@ TEST(thousands_are_pending) {
     }
 }
 
+/* ---- calls that take long ---- */
+
+enum { SLOW_NODES = 1000 };
+
+typedef struct slow {
+    hcq_device *device;
+    hcq_queue *queue;
+    uint32_t kind, over;               /* over: atomic */
+} slow;
+
+static void *slow_call(void *user) {
+    slow *s = (slow *)user;
+    hcq_buffer buffer;
+    hcq_result r = HCQ_OK;
+    if (s->kind == 0) {
+        (void)make_bad(s->device);     /* compiles PTX */
+    } else if (s->kind == 1) {
+        r = hcq_alloc(s->device, 1000000000, HCQ_HOST_VISIBLE | HCQ_NO_CACHE, &buffer);
+    } else {
+        r = hcq_queue_bind(s->queue, s->device);
+    }
+    __atomic_store_n(&s->over, r == HCQ_OK ? 1 : 2, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* While the driver compiles, pins or instantiates for seconds, work on another backend's device is
+   submitted and done. */
+TEST_ALONE(slow_calls_hold_up_nobody) {
+    const uint64_t slow_ns = T.quick ? 600000000 : 1500000000;
+    NEEDS_MOCK();
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        mock_cuda_desc desc = mock_wanted();
+        M.setup(&desc);
+        hcq_device *device = device_with(0, 1, 1), *cpu = open_cpu();
+        const int skips = kind == 2 && !info_of(device).graphs;
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *others = make_queue(cpu, HCQ_COMPUTE);
+        hcq_buffer words = make_words(device, 4), theirs = make_words(cpu, 4);
+        for (uint32_t i = 0; i < SLOW_NODES; i++) {
+            CHECK(hcq_queue_fill(q, words, 16, i, 4) >= 0);
+        }
+        CHECK_INDEX(hcq_queue_fill(others, theirs, 16, 7, 4), 0);
+        submit_and_wait(others, cpu);
+        submit_and_wait(q, device);
+        M.slow(kind == 0 ? slow_ns : 0, kind == 1 ? slow_ns : 0,
+               kind == 2 ? slow_ns / SLOW_NODES : 0);
+        slow s = {device, q, kind, 0};
+        pthread_t thread;
+        uint64_t longest = 0, start = hcq_sys_now_ns();
+        CHECK(pthread_create(&thread, NULL, slow_call, &s) == 0);
+        mock_sleep(50000000);          /* it is in the driver by then */
+        for (uint32_t i = 0; i < 200; i++) {
+            uint64_t began = hcq_sys_now_ns();
+            hcq_point done = submit_of(others, cpu);
+            longest = hcq_sys_now_ns() - began > longest ? hcq_sys_now_ns() - began : longest;
+            CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+        }
+        CHECK(skips || __atomic_load_n(&s.over, __ATOMIC_SEQ_CST) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_U64(s.over, 1);
+        CHECK(skips || hcq_sys_now_ns() - start >= slow_ns);
+        fprintf(stderr, "the longest of 200 submissions beside it: %llu ns\n",
+                (unsigned long long)longest);
+        M.slow(0, 0, 0);
+        CHECK_OK(hcq_close(cpu));
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 /* ---- pinned memory ---- */
 
 /* Copies of a buffer with a seam, from and to each side of it and over it: recorded, bound, as

@@ -286,6 +286,12 @@ TEST(too_many_arguments) {
         hcq_result made = hcq_program_create(T.dev, &desc, &program);
         CHECK_U64(made == HCQ_ERROR_LIMIT, bytes > most);
     }
+    desc.ptx.takes_grid = 1;           /* which is 12 bytes behind them, on all drivers */
+    for (uint32_t bytes = 4083; bytes <= 4085; bytes++) {
+        desc.args[0] = HCQ_ARG_STRUCT(bytes, 1);
+        hcq_result made = hcq_program_create(T.dev, &desc, &program);
+        CHECK_U64(made == HCQ_ERROR_LIMIT, bytes > 4084);
+    }
 }
 
 /* ---- NVRTC, which the mock is, too ---- */

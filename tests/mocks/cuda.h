@@ -131,6 +131,9 @@ typedef struct mock_cuda_api {
 
     /* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */
     void (*fault)(int error);
+
+    /* Other mock_cuda_desc.jit_ns, .pin_ns, .node_ns from now on. */
+    void (*slow)(uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns);
 } mock_cuda_api;
 
 /* Finds them in an open library; 0: it is not the mock. */
@@ -138,7 +141,7 @@ __attribute__((unused))
 static int mock_cuda_load(void *library, mock_cuda_api *api) {
     static const char *const names[] = {
         "mock_cuda_setup", "mock_cuda_kernel", "mock_cuda_stats", "mock_cuda_calls",
-        "mock_cuda_fail", "mock_cuda_fault"
+        "mock_cuda_fail", "mock_cuda_fault", "mock_cuda_slow"
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *symbol = dlsym(library, names[i]);

@@ -172,3 +172,10 @@ MC_OWN(void, fail, const char *pattern, uint64_t skip, int result) {
 }
 
 MC_OWN(void, fault, int error) { mc_tls.fault = error; }
+
+MC_OWN(void, slow, uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns) {
+    MC_OWN_ENTER();
+    M.desc.jit_ns = jit_ns;
+    M.desc.pin_ns = pin_ns;
+    M.desc.node_ns = node_ns;
+}
