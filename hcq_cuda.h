@@ -3867,9 +3867,11 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
         hcqi_cuda_leave_context(d);
     }
     if (r != HCQ_OK) {
-        if (hcqi_atomic_load32(&d->lost) && d->retained) {
-            hcq_backend_log(device, r, "cuda: the primary context is broken, and somebody else "
-                                       "in this process holds it");
+        if (hcqi_atomic_load32(&d->lost)) {
+            hcq_backend_log(device, r, "cuda: %s", d->retained
+                            ? "the primary context is broken, and somebody else in this process "
+                              "holds it" : "after an error before the driver gives this process "
+                                           "no other context: start it again");
         }
         hcqi_cuda_close(d);
         return r;

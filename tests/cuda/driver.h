@@ -265,6 +265,26 @@ TEST_ALONE(memory_of_lost_devices) {
 
 /* ---- streams that are none of one's own ---- */
 
+/* A driver that gives the process no other context, as NVIDIA promises none: opening fails, says
+   why, and nothing is left. */
+TEST_ALONE(contexts_that_do_not_come_back) {
+    NEEDS_MOCK();
+    mock_cuda_desc desc = mock_wanted();
+    desc.flags |= MOCK_CUDA_NO_RECOVERY;
+    M.setup(&desc);
+    hcq_device *device = device_with(0, 1, 1), *again = NULL;
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
+    WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
+    CHECK_OK(hcq_close(device));
+    log_clear();
+    hcq_device_desc own = test_desc();
+    CHECK_RESULT(hcq_open("CUDA", &own, &again), HCQ_ERROR_LOST);
+    CHECK(again == NULL && log_has("no other context: start it again"));
+    CHECK_U64(things_now(), 0);
+}
+
+
 TEST(default_streams_are_refused) {
     raw_side a;
     raw_open(&a, T.dev);
