@@ -5,7 +5,9 @@
 
    It is opened like the real one; mock_cuda_load finds the functions below in it.
    A program that knows nothing of it (hello.c under LD_LIBRARY_PATH) gets the
-   defaults and the kernels of hello.c and replay.c.
+   defaults and the kernels of hello.c and replay.c. With MOCK_CUDA_TIMES=1 in the
+   environment calls take as long as a real driver's (launch 2 us, event 0.5 us, PTX
+   50 ms, pinning 0.1 s per GB) and operations begin at once: for benchmarks.
 
    Each device has a few work queues with a thread each, streams are spread over
    them in the order of their creation, and a work queue does its operations one
@@ -33,8 +35,9 @@
 /* mock_cuda_desc.mode: when the head of a work queue starts */
 enum {
     MOCK_CUDA_RANDOM,                  /* at once, after a delay, or after others: the seed says */
-    MOCK_CUDA_LATE                     /* when somebody waits for anything, asks 3 times, or
+    MOCK_CUDA_LATE,                    /* when somebody waits for anything, asks 3 times, or
                                           300 us later; as drivers that gather work */
+    MOCK_CUDA_PROMPT                   /* at once */
 };
 
 /* mock_cuda_desc.flags */

@@ -303,6 +303,14 @@ static void mc_desc_defaults(mock_cuda_desc *d) {
     d->memory_bytes = d->memory_bytes ? d->memory_bytes : 4ull << 30;
     d->timer_step_ns = d->timer_step_ns ? d->timer_step_ns : 32;
     d->watchdog_ms = d->watchdog_ms ? d->watchdog_ms : 30000;
+    if (getenv("MOCK_CUDA_TIMES")) {
+        d->mode = MOCK_CUDA_PROMPT;
+        d->queues = MC_QUEUES;
+        d->launch_ns = 2000;
+        d->record_ns = 500;
+        d->jit_ns = 50000000;
+        d->pin_ns = 100000000;
+    }
 }
 
 /* ---- what every call begins with ---- */

@@ -107,7 +107,7 @@ static void mc_queue_step(mc_queue *q) {
     int error;
     if (M.desc.mode == MOCK_CUDA_LATE) {
         mc_gate_late(q, op);
-    } else {
+    } else if (M.desc.mode == MOCK_CUDA_RANDOM) {
         mc_gate_random(q);
     }
     mc_tls.running = op->sequence;
