@@ -168,7 +168,7 @@ TEST(pieces_of_pinned_memory) {
         } else {
             uint64_t size = 1 + test_random(&chance) % (step % 3 ? 6000 : MOST);
             if (step % 4 == 0) {       /* around the limits */
-                size = (step % 8 ? 4096 : 65536) - 1 + test_random(&chance) % 3;
+                size = (step % 8 ? 4096u : 65536u) - 1 + test_random(&chance) % 3;
             }
             CHECK_OK(hcq_alloc(device, size, HCQ_HOST_VISIBLE, b));
             CHECK(b->address % 4096 == 0);
