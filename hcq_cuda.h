@@ -1419,13 +1419,16 @@ static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
 /* CUDA takes memory once in a process, so this list is the process's, too. It is empty
    when no device is open. */
 static hcqi_cuda_pages *hcqi_cuda_registered;
-static uint32_t hcqi_cuda_registered_lock;
+static uint32_t hcqi_cuda_registered_lock; /* whoever changes it, with what the driver does, ... */
+static uint32_t hcqi_cuda_links_lock;  /* ... and its links: for who only looks */
 static uint32_t hcqi_cuda_seamed;      /* atomic: memories in several ranges of it */
 
 static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
     hcqi_cuda_pages *pages = *link;
     hcqi_cu_context popped;
+    hcqi_word_lock(&hcqi_cuda_links_lock);
     *link = pages->next;
+    hcqi_word_unlock(&hcqi_cuda_links_lock);
     if (pages->owned && d->api->CtxPushCurrent(pages->context) == HCQI_CU_OK) {
         (void)d->api->MemHostUnregister(HCQ_PTR(void, pages->first));
         (void)d->api->CtxPopCurrent(&popped);
@@ -1485,7 +1488,9 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
     pages->first = first;
     pages->end = *end;
     pages->next = *link;
+    hcqi_word_lock(&hcqi_cuda_links_lock);
     *link = pages;
+    hcqi_word_unlock(&hcqi_cuda_links_lock);
     if (r != HCQI_CU_OK) { hcqi_cuda_pages_drop(d, link); }
     return r;
 }
@@ -1529,12 +1534,12 @@ static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t
 /* How many of `size` bytes at a device's address lie in one range: no copy takes more. */
 static uint64_t hcqi_cuda_in_range(hcqi_cu_ptr at, uint64_t size) {
     if (hcqi_atomic_load32(&hcqi_cuda_seamed) == 0) { return size; }
-    hcqi_word_lock(&hcqi_cuda_registered_lock);
+    hcqi_word_lock(&hcqi_cuda_links_lock);
     for (const hcqi_cuda_pages *pages = hcqi_cuda_registered; pages != NULL; pages = pages->next) {
         uint64_t bytes = pages->end - pages->first, offset = at - pages->address;
         if (offset < bytes && bytes - offset < size) { size = bytes - offset; }
     }
-    hcqi_word_unlock(&hcqi_cuda_registered_lock);
+    hcqi_word_unlock(&hcqi_cuda_links_lock);
     return size;
 }
 
@@ -3624,7 +3629,7 @@ static uint32_t hcqi_cuda_module_lock;
 
 static void hcqi_cuda_fork_child(void) {
     hcqi_cuda_registered = NULL;
-    hcqi_cuda_registered_lock = 0;
+    hcqi_cuda_registered_lock = hcqi_cuda_links_lock = 0;
     hcqi_cuda_seamed = 0;
     hcqi_cuda_contexts = NULL;
     hcqi_cuda_module_lock = 0;
