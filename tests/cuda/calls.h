@@ -61,6 +61,7 @@ static hcq_device *device_that_stores(void) {
 TEST(calls_of_a_submission) {
     enum { MANY = 800, IN_ONE = 2 + 1 };
     NEEDS_MOCK();
+    NEEDS_WIDE_COUNTERS();
     hcq_device *device = device_that_stores();
     SKIP_IF(!device, "no memory operations");
     hcq_buffer words = make_words(device, 4);
@@ -96,6 +97,7 @@ TEST(calls_of_a_submission) {
 TEST(calls_of_a_copy) {
     enum { LARGE = 256 << 20 };
     NEEDS_MOCK();
+    NEEDS_WIDE_COUNTERS();
     hcq_device *device = device_that_stores();
     SKIP_IF(!device, "no memory operations");
     hcq_buffer large;
