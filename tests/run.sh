@@ -196,7 +196,7 @@ asan-variants          full     -           program asan conformance cpu-narrow,
 asan-alloc             full     -           program asan alloc cpu
 valgrind-mock          full     -           program valgrind conformance mock --quick
 valgrind-misuse        full     -           program valgrind misuse cpu --quick
-graph-long             full     cpu         program gcc graph all --seeds 4000
+graph-long             full     cpu         on_one program gcc graph all --seeds 4000
 bench                  full     -           bench --quick
 END
 }
