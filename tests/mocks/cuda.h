@@ -6,7 +6,7 @@
    It is opened like the real one; mock_cuda_load finds the functions below in it.
    A program that knows nothing of it (hello.c under LD_LIBRARY_PATH) gets the
    defaults and the kernels of hello.c and replay.c. With MOCK_CUDA_TIMES=1 in the
-   environment calls take as long as a real driver's (launch 2 us, event 0.5 us, PTX
+   environment calls take as long as a real driver's (launch 2 us, event or value 0.5 us, PTX
    50 ms, pinning 0.1 s per GB) and operations begin at once: for benchmarks.
 
    Each device has a few work queues with a thread each, streams are spread over
@@ -86,7 +86,8 @@ typedef struct mock_cuda_desc {
     uint32_t pending;                  /* operations that a work queue takes; the call with one more
                                           waits, and all others that enqueue [no limit; GPUs: about
                                           1022] */
-    uint64_t launch_ns, record_ns;     /* what a call takes that enqueues anything; an event [0] */
+    uint64_t launch_ns, record_ns;     /* what a call takes that enqueues work; an event, a wait or a
+                                          stored value [0] */
     uint64_t jit_ns, pin_ns, node_ns;  /* ... that compiles PTX, pins 1 GB, instantiates a node;
                                           others that enqueue or do so wait meanwhile [0] */
 } mock_cuda_desc;

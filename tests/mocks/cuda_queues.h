@@ -235,7 +235,8 @@ static void mc_op_enqueue(mc_op *op) {
         mc_wait_call(mc_queue_room, q, 0, "room in a work queue");
         mc_driver_unlock();
     }
-    mc_tls.takes_ns += op->work.kind == MC_WORK_RECORD ? M.desc.record_ns : M.desc.launch_ns;
+    const int kind = op->work.kind, order = kind >= MC_WORK_VALUE && kind <= MC_WORK_WAIT;
+    mc_tls.takes_ns += order ? M.desc.record_ns : M.desc.launch_ns;
     q->count++;
     op->sequence = ++M.sequence;
     op->pokes = M.pokes;
