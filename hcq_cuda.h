@@ -79,7 +79,7 @@
    Replay. A bound queue is one CUgraphExec for each run of commands between waits,
    signals, host and custom commands; a graph's commands on this device are one,
    too, with an edge for each dependency. A patch changes the nodes whose values
-   differ, at the next submit. Runs of a single command, custom commands, and what the
+   differ, at the next submit. A single copy or fill, custom commands, and what the
    driver refuses to have in a graph go to the stream as they are.
 
    A wait of the host spins for spin_ns, and again where the lane's last wait ended;
@@ -375,14 +375,16 @@ enum {                                 /* flags and tags of several functions */
     HCQI_CU_HOST_DEVICEMAP = 2,
     HCQI_CU_HOST_COMBINED = 4,
     HCQI_CU_HOST_READ_ONLY = 8,
-    HCQI_CU_RANGE_START = 11,          /* CUpointer_attribute */
+    HCQI_CU_MEMORY_TYPE = 2,           /* CUpointer_attribute */
+    HCQI_CU_RANGE_START = 11,
     HCQI_CU_RANGE_SIZE = 12,
     HCQI_CU_CAPTURE_RELAXED = 2,       /* CUstreamCaptureMode */
     HCQI_CU_CAPTURE_NONE = 0,          /* CUstreamCaptureStatus */
     HCQI_CU_LAUNCH_END = 0,
     HCQI_CU_LAUNCH_POINTER = 1,
     HCQI_CU_LAUNCH_SIZE = 2,
-    HCQI_CU_MEMORY_UNIFIED = 4,        /* CUmemorytype */
+    HCQI_CU_MEMORY_HOST = 1,           /* CUmemorytype */
+    HCQI_CU_MEMORY_UNIFIED = 4,
     HCQI_CU_WAIT_GEQ = 0,              /* (int64_t)(*address - value) >= 0 */
     HCQI_CU_WRITE_DEFAULT = 0,         /* behind a fence for the whole system */
     HCQI_CU_POOL_INTERNAL = 3,         /* CUmemPool_attribute: reuse by hidden waits */
@@ -622,6 +624,51 @@ static const char hcqi_cuda_ptx[] =
     "    bra again;\n"
     "over:\n"
     "    ret;\n"
+    "}\n"
+    ".visible .entry hcq_copy(.param .u64 dst, .param .u64 src, .param .u64 size)\n"
+    "{\n"
+    "    .reg .pred %p<3>;\n"
+    "    .reg .b16 %h1;\n"
+    "    .reg .b32 %r<5>;\n"
+    "    .reg .b64 %d<11>;\n"
+    "    ld.param.u64 %d1, [dst];\n"
+    "    ld.param.u64 %d2, [src];\n"
+    "    ld.param.u64 %d3, [size];\n"
+    "    mov.u32 %r1, %ctaid.x;\n"
+    "    mov.u32 %r2, %ntid.x;\n"
+    "    mov.u32 %r3, %tid.x;\n"
+    "    mov.u32 %r4, %nctaid.x;\n"
+    "    mul.wide.u32 %d4, %r1, %r2;\n"
+    "    cvt.u64.u32 %d5, %r3;\n"
+    "    add.u64 %d4, %d4, %d5;\n"
+    "    mul.wide.u32 %d5, %r2, %r4;\n"
+    "    or.b64 %d6, %d1, %d2;\n"
+    "    or.b64 %d6, %d6, %d3;\n"
+    "    and.b64 %d6, %d6, 7;\n"
+    "    setp.ne.u64 %p1, %d6, 0;\n"
+    "    @%p1 bra bytes;\n"
+    "    shr.u64 %d3, %d3, 3;\n"
+    "words:\n"
+    "    setp.ge.u64 %p2, %d4, %d3;\n"
+    "    @%p2 bra over;\n"
+    "    shl.b64 %d7, %d4, 3;\n"
+    "    add.u64 %d8, %d2, %d7;\n"
+    "    add.u64 %d9, %d1, %d7;\n"
+    "    ld.global.u64 %d10, [%d8];\n"
+    "    st.global.u64 [%d9], %d10;\n"
+    "    add.u64 %d4, %d4, %d5;\n"
+    "    bra words;\n"
+    "bytes:\n"
+    "    setp.ge.u64 %p2, %d4, %d3;\n"
+    "    @%p2 bra over;\n"
+    "    add.u64 %d8, %d2, %d4;\n"
+    "    add.u64 %d9, %d1, %d4;\n"
+    "    ld.global.u8 %h1, [%d8];\n"
+    "    st.global.u8 [%d9], %h1;\n"
+    "    add.u64 %d4, %d4, %d5;\n"
+    "    bra bytes;\n"
+    "over:\n"
+    "    ret;\n"
     "}\n";
 
 /* ========================================================================== */
@@ -636,7 +683,7 @@ enum {
     HCQI_CUDA_ALL_LANES = 2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED,
     HCQI_CUDA_WORD_BYTES = 128,        /* apart for each lane */
     HCQI_CUDA_RECORDS = 256,           /* batches that record events after somebody waited */
-    HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
+    HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph, without a kernel */
     HCQI_CUDA_PENDING = 900,           /* operations given and not done: CUDA takes some 1,000, then
                                           every call of the process that gives one blocks */
     HCQI_CUDA_MARK = 256,              /* of one batch, between looks at how far it is */
@@ -648,6 +695,7 @@ enum {
     HCQI_CUDA_SLAB_BYTES = 262144,     /* of pinned memory, in ... */
     HCQI_CUDA_PIECE_LEAST = 4096,      /* ... pieces: of whole pages, for who imports one */
     HCQI_CUDA_PIECE_MOST = 65536,
+    HCQI_CUDA_RELAY_BYTES = 65536,     /* a copy between hosts' memories without a kernel */
     HCQI_CUDA_TEXT = 160
 };
 
@@ -790,7 +838,7 @@ typedef struct hcqi_cuda_shared {
     hcq_memory_hooks hooks;            /* of the first device */
     struct hcqi_cuda_device *devices;
     hcqi_cu_module module;             /* hcq's own kernels, under hcqi_cuda_module_lock */
-    hcqi_cu_function stamp, fill;
+    hcqi_cu_function stamp, fill, copy;
     hcq_memory *late;                  /* given back while something ran */
     uint32_t late_count, late_capacity;
 } hcqi_cuda_shared;
@@ -824,7 +872,8 @@ typedef struct hcqi_cuda_device {
     hcqi_cu_stream one_stream;         /* of all lanes: HCQ_CUDA_ONE_STREAM */
 
     hcq_memory words;                  /* pinned: of lanes, then of `tool` */
-    hcqi_cu_function stamp, fill;      /* hcq's own kernels */
+    hcq_memory relayed;                /* without kernels: what is copied between hosts' memories */
+    hcqi_cu_function stamp, fill, copy; /* hcq's own kernels */
     uint32_t tool_lock;                /* what follows */
     hcqi_cu_stream tool;               /* for clocks */
     uint64_t *tool_word;
@@ -1989,6 +2038,8 @@ HCQI_COLD_END
 static int hcqi_cuda_fits_graph(const hcqi_cuda_device *d, const hcq_packet *p) {
     switch ((int)p->kind) {
     case HCQ_COMMAND_CUSTOM: return 0;
+    case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE:
     case HCQ_COMMAND_TIMESTAMP: return d->has_stamp;
     case HCQ_COMMAND_FILL: return p->value_size < 8 || d->has_stamp;
     default: return 1;
@@ -2072,6 +2123,21 @@ typedef struct hcqi_cuda_place {
     const char *call;                  /* the last one made */
 } hcqi_cuda_place;
 
+/* Is it a copy from the host's memory to the host's? CUDA's are done by the caller, who waits in
+   the call, or in the launch of the graph that has it, for all that is before it. A kernel of
+   hcq's copies, or the device's memory is in between. */
+static int hcqi_cuda_is_hosts(const hcqi_cuda_device *d, const hcq_packet *p) {
+    const uint64_t ends[2] = { p->u.copy.src, p->u.copy.dst };
+    int copies = p->kind == HCQ_COMMAND_COPY || p->kind == HCQ_COMMAND_WRITE;
+    if (!copies || d->api->PointerGetAttribute == NULL) { return 0; }
+    for (int i = 0; i < 2; i++) {
+        unsigned int type = 0;
+        int r = d->api->PointerGetAttribute(&type, HCQI_CU_MEMORY_TYPE, ends[i]);
+        if (r != HCQI_CU_OK || type != HCQI_CU_MEMORY_HOST) { return 0; }
+    }
+    return 1;
+}
+
 /* The kernel that does a command: the program's, or one of hcq's own. */
 typedef struct hcqi_cuda_kernel {
     hcqi_cu_kernel_params params;
@@ -2109,12 +2175,12 @@ static int hcqi_cuda_kernel_of(const hcqi_cuda_device *d, const hcq_packet *p,
         params->extra = hcqi_cuda_extra_make(&k->extra, k->taking, at + sizeof row);
         return 1;
     }
-    int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
-    if (!d->has_stamp || (!stamps && p->value_size < 8)) { return 0; } /* copies have none */
-    params->func = stamps ? d->stamp : d->fill;
+    int stamps = p->kind == HCQ_COMMAND_TIMESTAMP, copies = d->has_stamp && hcqi_cuda_is_hosts(d, p);
+    if (!d->has_stamp || (!stamps && !copies && p->value_size < 8)) { return 0; }
+    params->func = stamps ? d->stamp : copies ? d->copy : d->fill;
     k->args[0] = stamps ? p->u.stamp.dst : p->u.fill.dst;
-    k->args[1] = p->u.fill.value;
-    k->args[2] = p->u.fill.size / 8;   /* words */
+    k->args[1] = copies ? p->u.copy.src : p->u.fill.value;
+    k->args[2] = copies ? p->u.copy.size : p->u.fill.size / 8;
     if (!stamps && k->args[2] > 1) {
         uint64_t blocks = (k->args[2] + 255) / 256;
         params->block[0] = 256;
@@ -2427,12 +2493,14 @@ static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
         }
         for (uint32_t k = 0; got == HCQI_CU_OK && k < list->piece_count; k++) {
             hcqi_cuda_piece *piece = &list->pieces[k];
-            if (piece->nodes < HCQI_CUDA_GRAPH_MIN) { piece->is_graph = 0; }
-            piece->nodes = 0;
-            if (!piece->is_graph) { continue; }
+            uint32_t worth = piece->nodes >= HCQI_CUDA_GRAPH_MIN;
             for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
                 if (!hcqi_cuda_is_ready(d, &recording->packets[i])) { piece->stale = 1; }
+                worth |= recording->packets[i].kind == HCQ_COMMAND_EXEC;
             }
+            piece->is_graph &= worth;  /* to launch a graph costs half of what a kernel does */
+            piece->nodes = 0;
+            if (!piece->is_graph) { continue; }
             if (piece->stale) { continue; }
             got = hcqi_cuda_piece_build(d, list, piece, HCQI_CAST(hcqi_cu_node *, scratch), &call);
             if (got == HCQI_CU_OK) { /* the first launch does not */
@@ -2483,6 +2551,11 @@ static hcqi_cuda_piece *hcqi_cuda_piece_of(const hcqi_cuda_list *list, uint32_t 
 
 /* ========================================================================== */
 /* ---- giving work to streams ---------------------------------------------- */
+
+static uint32_t hcqi_cuda_lane_index(const hcq_lane *target) {
+    if (target->imported) { return 2 * HCQI_CUDA_LANES + target->index; }
+    return target->kind == HCQ_COPY ? HCQI_CUDA_LANES + target->index : target->index;
+}
 
 /* A batch in hand. */
 typedef struct hcqi_cuda_giving {
@@ -2558,12 +2631,22 @@ static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
 }
 
 static int hcqi_cuda_give_copy(hcqi_cuda_giving *g, const hcq_packet *p) {
-    int r = HCQI_CU_OK;
+    const hcqi_cuda_device *d = g->d;
+    hcqi_cu_stream stream = g->lane->stream;
+    uint64_t relay = d->relayed.address + hcqi_cuda_lane_index(g->lane->base) *
+                     (uint64_t)HCQI_CUDA_RELAY_BYTES;
+    int hosts = hcqi_cuda_is_hosts(d, p), r = HCQI_CU_OK;
+    if (hosts && d->has_stamp) { return hcqi_cuda_launch(g, p); }
     g->call = "cuMemcpyAsync";
     for (uint64_t done = 0, step; r == HCQI_CU_OK && done < p->u.copy.size; done += step) {
+        uint64_t dst = p->u.copy.dst + done, src = p->u.copy.src + done;
         step = hcqi_cuda_copy_step(p, done);
-        r = g->d->api->MemcpyAsync(p->u.copy.dst + done, p->u.copy.src + done, (size_t)step,
-                                   g->lane->stream);
+        if (hosts) {
+            if (step > HCQI_CUDA_RELAY_BYTES) { step = HCQI_CUDA_RELAY_BYTES; }
+            r = d->api->MemcpyAsync(relay, src, (size_t)step, stream);
+            src = relay;
+        }
+        if (r == HCQI_CU_OK) { r = d->api->MemcpyAsync(dst, src, (size_t)step, stream); }
     }
     return r;
 }
@@ -3679,12 +3762,13 @@ static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
 static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *shared) {
     const hcqi_cuda_api *api = d->api;
     HCQI_PASS(hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, 0, &shared->module));
-    int got = api->ModuleGetFunction(&shared->stamp, shared->module, "hcq_stamp");
-    if (got == HCQI_CU_OK) {
-        got = api->ModuleGetFunction(&shared->fill, shared->module, "hcq_fill");
+    static const char *const names[] = { "hcq_stamp", "hcq_fill", "hcq_copy" };
+    hcqi_cu_function *const kernels[] = { &shared->stamp, &shared->fill, &shared->copy };
+    int got = HCQI_CU_OK;
+    for (int i = 0; got == HCQI_CU_OK && i < 3; i++) {
+        got = api->ModuleGetFunction(kernels[i], shared->module, names[i]);
+        if (got == HCQI_CU_OK && api->FuncLoad != NULL) { got = api->FuncLoad(*kernels[i]); }
     }
-    if (got == HCQI_CU_OK && api->FuncLoad != NULL) { got = api->FuncLoad(shared->stamp); }
-    if (got == HCQI_CU_OK && api->FuncLoad != NULL) { got = api->FuncLoad(shared->fill); }
     if (got == HCQI_CU_OK) { return HCQ_OK; }
     (void)api->ModuleUnload(shared->module);
     shared->module = NULL;
@@ -3717,6 +3801,7 @@ static hcq_result hcqi_cuda_module_open(hcqi_cuda_device *d) {
     if (r != HCQ_OK) { return r; }
     d->stamp = shared->stamp;
     d->fill = shared->fill;
+    d->copy = shared->copy;
     d->has_stamp = 1;
     return HCQ_OK;
 }
@@ -3764,6 +3849,11 @@ static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
     HCQI_PASS(hcqi_cuda_shared_join(d));
     HCQI_PASS(hcqi_cuda_words_open(d));
     HCQI_PASS(hcqi_cuda_module_open(d));
+    if (!d->has_stamp) {
+        size_t size = (size_t)HCQI_CUDA_ALL_LANES * HCQI_CUDA_RELAY_BYTES;
+        int r = hcqi_cuda_memory_new(d, HCQI_CUDA_PLAIN, size, &d->relayed);
+        HCQI_PASS(hcqi_cuda_failed(d, r, "cuMemAlloc"));
+    }
     HCQI_PASS(hcqi_cuda_tool_open(d));
     HCQI_PASS(hcqi_cuda_stream_new(d, &d->memory_stream));
     HCQI_PASS(hcqi_cuda_pool_open(d));
@@ -3788,6 +3878,7 @@ static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     if (d->pool != NULL) { (void)d->api->MemPoolDestroy(d->pool); }
     hcq_backend_lock(1);
     hcqi_cuda_dealloc(d, &d->words);   /* nothing, if it was never allocated */
+    hcqi_cuda_dealloc(d, &d->relayed);
     for (hcqi_cuda_slab *s = d->slabs; s != NULL; s = s->next) { hcqi_cuda_dealloc(d, &s->memory); }
     hcq_backend_lock(0);
 }
@@ -3887,11 +3978,6 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
 }
 
 /* ---- lanes ---- */
-
-static uint32_t hcqi_cuda_lane_index(const hcq_lane *target) {
-    if (target->imported) { return 2 * HCQI_CUDA_LANES + target->index; }
-    return target->kind == HCQ_COPY ? HCQI_CUDA_LANES + target->index : target->index;
-}
 
 /* Lent streams are compute lanes in turn. */
 static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {

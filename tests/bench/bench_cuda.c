@@ -14,6 +14,7 @@
 #include "bench_cuda_raw.h"
 
 #include <sched.h>
+#include <stdlib.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
 
@@ -62,7 +63,9 @@ static int open_raw(raw *r, bench_result *result) {
 
 /* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. */
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
-    hcq_device_desc desc = {.compute_lanes = lanes};
+    const char *flags = getenv("BENCH_CUDA_FLAGS"); /* HCQ_CUDA_*, a number [0] */
+    struct hcq_cuda_desc own = {.flags = flags ? (uint32_t)strtoul(flags, NULL, 0) : 0};
+    hcq_device_desc desc = {.compute_lanes = lanes, .cuda = &own};
     hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
                              .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_tiny", 0}};
     memset(c, 0, sizeof *c);
@@ -505,4 +508,6 @@ const bench bench_cuda_rows[] = {
     {"cuda_fact.pinning", "", BENCH_NONE, fact_pinning},
     {"cuda_fact.ranges", "", BENCH_NONE, fact_ranges},
     {"cuda_fact.naps", "", BENCH_NONE, fact_naps},
+    {"cuda_fact.calls", "", BENCH_NONE, fact_calls},
+    {"cuda_fact.blocking", "", BENCH_NONE, fact_blocking},
     {0}};

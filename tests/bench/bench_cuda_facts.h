@@ -245,3 +245,181 @@ static void fact_naps(bench_result *result) {
     }
     bench_extra_add(result, "late_ns", bench_median(late, NAPS));
 }
+
+/* ---- what calls cost ---- */
+
+/* Nanoseconds of one call among some that CUDA has room for; nothing runs before them. */
+typedef enum call_kind {
+    CALL_CONTEXT, CALL_LAUNCH, CALL_STORE, CALL_RECORD, CALL_WAIT, CALL_QUERY, CALL_STREAM_QUERY,
+    CALL_LAUNCH_STORE, CALL_LAUNCH_RECORD, CALL_LAUNCH_RECORD_STORE, CALL_KINDS
+} call_kind;
+
+static void one_call(cuda *c, call_kind kind) {
+    raw_context context;
+    if (kind == CALL_CONTEXT) {
+        RAW(&c->raw, CtxPushCurrent(c->raw.context));
+        RAW(&c->raw, CtxPopCurrent(&context));
+    }
+    if (kind == CALL_LAUNCH || kind >= CALL_LAUNCH_STORE) {
+        raw_launch_tiny(&c->raw, c->streams[0], c->raw_counter);
+    }
+    if (kind == CALL_RECORD || kind >= CALL_LAUNCH_RECORD) {
+        RAW(&c->raw, EventRecord(c->spin, c->streams[0]));
+    }
+    if (kind == CALL_STORE || kind == CALL_LAUNCH_STORE || kind == CALL_LAUNCH_RECORD_STORE) {
+        write_word(c, c->streams[0]);
+    }
+    if (kind == CALL_WAIT) {
+        RAW(&c->raw, StreamWaitEvent(c->streams[1], c->spin, 0));
+    } else if (kind == CALL_QUERY) {
+        (void)c->raw.EventQuery(c->spin);
+    } else if (kind == CALL_STREAM_QUERY) {
+        (void)c->raw.StreamQuery(c->streams[0]);
+    }
+}
+
+static void fact_calls(bench_result *result) {
+    static const char *const names[CALL_KINDS] = {
+        "push_pop_ns", "launch_ns", "store_ns", "record_ns", "wait_event_ns", "event_query_ns",
+        "stream_query_ns", "launch_store_ns", "launch_record_ns", "launch_record_store_ns"};
+    enum { ROUNDS = 30 };
+    const uint32_t calls = bench_of(4, 200, 200);
+    static cuda c;
+    double times[ROUNDS];
+    if (!facts_open(&c, result)) {
+        return;
+    }
+    bench_note(result, "what does a call cost its thread? (what a submission is made of)");
+    RAW(&c.raw, EventRecord(c.spin, c.streams[0]));
+    for (int kind = 0; kind < CALL_KINDS && c.raw.memops; kind++) {
+        for (uint32_t k = 0; k < ROUNDS; k++) {
+            uint64_t start = bench_now();
+            for (uint32_t i = 0; i < calls; i++) {
+                one_call(&c, (call_kind)kind);
+            }
+            times[k] = (double)(bench_now() - start) / calls;
+            raw_finish(&c.raw, c.streams[0]);
+            raw_finish(&c.raw, c.streams[1]);
+        }
+        bench_extra_add(result, names[kind], bench_median(times, ROUNDS));
+    }
+    facts_close(&c);
+}
+
+/* ---- which calls wait for what runs ---- */
+
+/* What a kernel of another stream holds up: microseconds of the call while one runs for
+   60,000, each for the first time in this process, and in the order in which objects live. */
+typedef enum block_kind {
+    BLOCK_LAUNCH, BLOCK_STREAM, BLOCK_EVENT, BLOCK_EVENT_GONE, BLOCK_LOAD, BLOCK_FUNCTION,
+    BLOCK_FUNCTION_LOAD, BLOCK_LOADED_LAUNCH, BLOCK_FIRST_LAUNCH, BLOCK_ALLOC, BLOCK_MEMSET, BLOCK_MEMSET_HOST,
+    BLOCK_COPYIN, BLOCK_COPYOUT, BLOCK_FREE, BLOCK_PIN, BLOCK_PIN_LARGE, BLOCK_UNPIN,
+    BLOCK_UNPIN_LARGE, BLOCK_REGISTER, BLOCK_UNREGISTER, BLOCK_INSTANTIATE, BLOCK_UPLOAD,
+    BLOCK_GRAPH_LAUNCH, BLOCK_GRAPH_GONE, BLOCK_UNLOAD, BLOCK_STREAM_GONE, BLOCK_KINDS
+} block_kind;
+
+static struct {
+    cuda c;
+    raw_stream stream;
+    raw_event event;
+    raw_module module;
+    raw_function function, other;
+    raw_pointer memory;
+    void *pinned, *large;
+    raw_graph graph;
+    raw_exec exec;
+    unsigned char *pages;
+    int (*load)(raw_function function);
+} blocks;
+
+static void one_block(block_kind kind) {
+    enum { SIZE = 1 << 16, LARGE = 1 << 26 };
+    cuda *c = &blocks.c;
+    raw *r = &c->raw;
+    raw_stream stream = c->streams[1];
+    switch (kind) {
+    case BLOCK_LAUNCH: raw_launch_tiny(r, stream, c->raw_counter); break;
+    case BLOCK_STREAM: blocks.stream = raw_stream_make(r); break;
+    case BLOCK_EVENT: blocks.event = raw_event_make(r, RAW_SPIN_EVENT); break;
+    case BLOCK_EVENT_GONE:
+        RAW(r, EventRecord(blocks.event, stream));
+        RAW(r, EventDestroy(blocks.event));
+        break;
+    case BLOCK_LOAD: RAW(r, ModuleLoadDataEx(&blocks.module, bench_cuda_ptx, 0, NULL, NULL)); break;
+    case BLOCK_FUNCTION:
+        RAW(r, ModuleGetFunction(&blocks.function, blocks.module, "bench_tiny"));
+        RAW(r, ModuleGetFunction(&blocks.other, blocks.module, "bench_hold"));
+        break;
+    case BLOCK_FUNCTION_LOAD:
+        if (blocks.load != NULL) {
+            raw_check(blocks.load(blocks.function), "FuncLoad");
+        }
+        break;
+    case BLOCK_LOADED_LAUNCH: raw_launch(r, blocks.function, stream, c->raw_counter, 1); break;
+    case BLOCK_FIRST_LAUNCH: raw_launch(r, blocks.other, stream, c->raw_counter, 1); break;
+    case BLOCK_ALLOC: RAW(r, MemAlloc(&blocks.memory, SIZE)); break;
+    case BLOCK_MEMSET: RAW(r, MemsetD8Async(blocks.memory, 1, SIZE, stream)); break;
+    case BLOCK_MEMSET_HOST: RAW(r, MemsetD8Async(c->pinned_word.address, 0, 4, stream)); break;
+    case BLOCK_COPYIN:
+        if (r->mock) {                    /* hcq's own copies are of pinned memory */
+            return;
+        }
+        RAW(r, MemcpyAsync(blocks.memory, (raw_pointer)(uintptr_t)blocks.pages, SIZE, stream));
+        break;
+    case BLOCK_COPYOUT:
+        if (r->mock) {                    /* hcq's own copies are of pinned memory */
+            return;
+        }
+        RAW(r, MemcpyAsync((raw_pointer)(uintptr_t)blocks.pages, blocks.memory, SIZE, stream));
+        break;
+    case BLOCK_FREE: RAW(r, MemFree(blocks.memory)); break;
+    case BLOCK_PIN: RAW(r, MemHostAlloc(&blocks.pinned, SIZE, 3)); break;
+    case BLOCK_PIN_LARGE: RAW(r, MemHostAlloc(&blocks.large, LARGE, 3)); break;
+    case BLOCK_UNPIN: RAW(r, MemFreeHost(blocks.pinned)); break;
+    case BLOCK_UNPIN_LARGE: RAW(r, MemFreeHost(blocks.large)); break;
+    case BLOCK_REGISTER: RAW(r, MemHostRegister(blocks.pages, SIZE, 3)); break;
+    case BLOCK_UNREGISTER: RAW(r, MemHostUnregister(blocks.pages)); break;
+    case BLOCK_INSTANTIATE: RAW(r, GraphInstantiate(&blocks.exec, blocks.graph, 0)); break;
+    case BLOCK_UPLOAD: RAW(r, GraphUpload(blocks.exec, stream)); break;
+    case BLOCK_GRAPH_LAUNCH: RAW(r, GraphLaunch(blocks.exec, stream)); break;
+    case BLOCK_GRAPH_GONE: raw_graph_free(r, blocks.exec, blocks.graph); break;
+    case BLOCK_UNLOAD: RAW(r, ModuleUnload(blocks.module)); break;
+    default: RAW(r, StreamDestroy(blocks.stream)); break;
+    }
+}
+
+static void fact_blocking(bench_result *result) {
+    static const char *const names[BLOCK_KINDS] = {
+        "launch_us", "stream_create_us", "event_create_us", "event_record_destroy_us",
+        "module_load_us", "get_function_us", "func_load_us", "launch_after_load_us",
+        "first_launch_us", "alloc_us",
+        "memset_us", "memset_of_host_us", "copyin_pageable_us", "copyout_pageable_us", "free_us",
+        "host_alloc_64k_us", "host_alloc_64m_us", "host_free_64k_us", "host_free_64m_us",
+        "register_us", "unregister_us", "instantiate_us", "upload_us", "graph_launch_us",
+        "graph_destroy_us", "module_unload_us", "stream_destroy_us"};
+    const uint32_t held_ns = bench_of(100000, 60000000, 60000000);
+    static unsigned char pages[1 << 17];
+    memset(&blocks, 0, sizeof blocks);
+    cuda *c = &blocks.c;
+    if (!facts_open(c, result)) {
+        return;
+    }
+    bench_note(result, "which calls wait for a kernel of another stream, which runs 60,000 us? "
+                       "(programs are loaded, buffers freed, versions built beside what runs)");
+    blocks.pages = pages + (4096 - (uintptr_t)pages % 4096) % 4096;
+    (void)raw_find(c->raw.library, "cuFuncLoad", &blocks.load);
+    blocks.graph = line_graph(c, 3);
+    raw_launch(&c->raw, c->raw.hold, c->streams[0], c->raw_counter, 1000); /* it is loaded */
+    raw_finish(&c->raw, c->streams[0]);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        struct timespec nap = {0, 2000000};
+        raw_launch(&c->raw, c->raw.hold, c->streams[0], c->raw_counter, held_ns);
+        nanosleep(&nap, NULL);
+        uint64_t start = bench_now();
+        one_block((block_kind)kind);
+        bench_extra_add(result, names[kind], (double)(bench_now() - start) / 1e3);
+        raw_finish(&c->raw, c->streams[0]);
+        raw_finish(&c->raw, c->streams[1]);
+    }
+    facts_close(c);
+}

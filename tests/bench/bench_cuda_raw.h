@@ -76,6 +76,9 @@ typedef struct raw_kernel_node {
     X(EventCreate, "", (raw_event *event, unsigned flags))                                 \
     X(EventRecord, "", (raw_event event, raw_stream stream))                               \
     X(EventSynchronize, "", (raw_event event))                                             \
+    X(EventQuery, "", (raw_event event))                                                   \
+    X(EventDestroy, "_v2", (raw_event event))                                              \
+    X(StreamQuery, "", (raw_stream stream))                                                \
     X(GraphCreate, "", (raw_graph *graph, unsigned flags))                                 \
     X(GraphDestroy, "", (raw_graph graph))                                                 \
     X(GraphInstantiate, "WithFlags", (raw_exec *exec, raw_graph graph, unsigned long long flags)) \

@@ -218,9 +218,12 @@ TEST(waits_hear_the_end) {
         blocked_call call = {0};
         hold_reset();
         log_clear();
-        if (end >= END_DESTROY_RAISED) {
-            hold_device(T.dev, &point);
-            hold_device(dev2(), &other);
+        if (end >= END_DESTROY_RAISED) { /* loading would wait for a kernel that runs */
+            hcq_queue *first = make_holder(T.dev), *second = make_holder(dev2());
+            CHECK_INDEX(hcq_queue_signal(first, point), 1);
+            CHECK_INDEX(hcq_queue_signal(second, other), 1);
+            hold_start(first, T.dev);
+            hold_start(second, dev2());
         }
         CHECK_OK(submit_lists(device, &gate, NULL, 0, &held));
         call.points[end == END_OTHER_FIRST] = end == END_CLOSE_HELD ? held : point;

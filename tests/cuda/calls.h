@@ -7,7 +7,8 @@
 static const char *const call_names[] = {
     "cuCtxPushCurrent*", "cuCtxPopCurrent*", "cuThreadExchangeStreamCaptureMode",
     "cuLaunchKernel", "cuGraphLaunch", "cuMemcpyAsync", "cuStreamWriteValue64*", "cuEventRecord",
-    "cuStreamWaitEvent", "cuStreamQuery", "cuEventQuery", "cuMemHostAlloc", "cuMemFreeHost",
+    "cuStreamWaitEvent", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttribute",
+    "cuMemHostAlloc", "cuMemFreeHost",
 };
 
 enum { CALL_NAMES = sizeof call_names / sizeof call_names[0] };
@@ -23,7 +24,7 @@ static tally tally_now(void) {
 }
 
 /* Since `before`: prints them; gives how many, without queries (how often somebody looks is
-   chance) and what is around them. */
+   chance) and what is around them, and without questions what an address is. */
 static uint64_t tally_tell(const char *what, const tally *before) {
     tally now = tally_now();
     uint64_t told = 0, looks = 0;
@@ -33,6 +34,7 @@ static uint64_t tally_tell(const char *what, const tally *before) {
         told += n;
         looks += strcmp(call_names[i], "cuStreamQuery") == 0 ? 5 * n : 0;
         looks += strcmp(call_names[i], "cuEventQuery") == 0 ? 3 * n : 0;
+        looks += strcmp(call_names[i], "cuPointerGetAttribute") == 0 ? n : 0;
         if (n) {
             fprintf(stderr, " %llu %s", (unsigned long long)n, call_names[i]);
         }

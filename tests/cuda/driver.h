@@ -161,6 +161,50 @@ TEST(copies_over_seams) {
     free(memory);
 }
 
+/* CUDA's own copies from pinned memory to such wait in the call, or in the launch of their graph,
+   for what is before them: the submission would last as long as the kernel, and for good where
+   that waits for the host. All sizes and offsets around a word are right, too. */
+TEST(copies_between_hosts_wait_for_nobody) {
+    enum { BYTES = 1 << 16, SMALL = 40 };
+    SKIP_IF(is_one_stream(0), "the kernel that waits is before all");
+    hcq_device *device = device_by(0, 2, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_buffer src, dst;
+    unsigned char want[BYTES];
+    const uint32_t sealed = 0x12345678;
+    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &src));
+    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE | HCQ_ZEROED, &dst));
+    for (uint32_t i = 0; i < BYTES; i++) {
+        ((unsigned char *)src.host)[i] = (unsigned char)(i * 31 + (i >> 8));
+    }
+    for (int bound = 0; bound < 2; bound++) {
+        gates g;
+        gates_open(&g, device);
+        memset(want, 0, sizeof want);
+        memset(dst.host, 0, BYTES);
+        CHECK_OK(hcq_queue_reset(q));
+        CHECK_INDEX(hcq_queue_copy(q, hcq_view(dst, 32768, 30000), hcq_view(src, 8, 30000), 30000),
+                    0);
+        memcpy(want + 32768, (unsigned char *)src.host + 8, 30000);
+        for (uint32_t size = 1; size <= SMALL; size++) {
+            uint32_t to = size * 128 + size % 9, from = size * 64 + size % 5;
+            CHECK(hcq_queue_copy(q, hcq_view(dst, to, size), hcq_view(src, from, size), size) > 0);
+            memcpy(want + to, (unsigned char *)src.host + from, size);
+        }
+        CHECK(hcq_queue_write(q, hcq_view(dst, 65532, 4), &sealed, 4) > 0);
+        memcpy(want + 65532, &sealed, 4);
+        CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
+        hcq_point held = submit_spin(&g, 0, 0);
+        gate_until_begun(&g, 0);
+        hcq_point done = submit_to(device, q, 1, &held, NULL);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        GATE_END(&g, 0, held);
+        WAIT_OK(done);
+        CHECK(memcmp(dst.host, want, BYTES) == 0);
+    }
+    CHECK_OK(hcq_close(device));
+}
+
 /* More than drivers pin at once, none of which is touched but the bytes around the seam. */
 TEST(imports_of_more_than_one_range) {
     const size_t seam = (size_t)256 << 30, size = seam + 65536;

@@ -64,8 +64,10 @@ enum {
     MOCK_CUDA_NO_RECOVERY = 16384,     /* no new context after an error that, says CUDA, ends the
                                           process: all sticky ones but 710 [there is] */
     MOCK_CUDA_NO_READ_ONLY = 32768,    /* memory that cannot be written is never registered */
-    MOCK_CUDA_PINNED_IS_INVALID = 65536 /* to register what cuMemHostAlloc gave is refused with 1,
+    MOCK_CUDA_PINNED_IS_INVALID = 65536,/* to register what cuMemHostAlloc gave is refused with 1,
                                           as in CUDA [with 712] */
+    MOCK_CUDA_HOSTS_GO_ON = 131072     /* who gives a copy from pinned memory to such, or a graph
+                                          with one, goes on at once [when it is done, as in CUDA] */
 };
 
 typedef struct mock_cuda_desc {

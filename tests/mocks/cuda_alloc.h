@@ -208,12 +208,15 @@ MC_API(cuMemHostGetDevicePointer_v2, mc_address *address, void *memory, unsigned
     return MC_OK;
 }
 
-/* Of the range that an address is in, to the byte: 11 its begin, 12 its size. */
+/* Of the range that an address is in: 2 its kind, 1 the host's, 2 a device's; to the byte
+   11 its begin, 12 its size. */
 MC_API(cuPointerGetAttribute, void *value, int attribute, mc_address address) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     const mc_range *r = mc_range_at(address);
-    MC_RULE(value && r && (attribute == 11 || attribute == 12), MC_INVALID);
-    if (attribute == 11) {
+    MC_RULE(value && r && (attribute == 2 || attribute == 11 || attribute == 12), MC_INVALID);
+    if (attribute == 2) {
+        *(unsigned *)value = mc_is_hosts(address) ? 1 : 2;
+    } else if (attribute == 11) {
         *(mc_address *)value = r->base;
     } else {
         *(size_t *)value = (size_t)r->size;

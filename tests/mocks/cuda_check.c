@@ -742,8 +742,8 @@ static mc_handle add_copy(uint32_t dst, uint32_t src, const mc_handle *before, s
     return node;
 }
 
-static void graph_open(void) {
-    RIG(.queues = 2, .flags = MOCK_CUDA_STRICT_MEMSETS);
+static void graph_open(uint32_t flags) {
+    RIG(.queues = 2, .flags = MOCK_CUDA_STRICT_MEMSETS | flags);
     uint64_t word_0 = pinned(0), one = 1;
     mc_kernel_params holds = {R.hold, {1, 1, 1}, {1, 1, 1}, 0, (void *[]){&word_0, &one}, NULL};
     set_word(10, 100);
@@ -774,7 +774,7 @@ static void graph_run(void) {
 CASE(graph_order) {
     uint32_t seen[3] = {0, 0, 0};
     mc_handle node;
-    graph_open();
+    graph_open(0);
     set_word(0, 1);
     IS(1, cuGraphAddEmptyNode(&node, G.graph, (mc_handle[]){G.last, G.last}, 2));
     for (uint32_t i = 0; i < 500 && !(seen[1] && seen[2]); i++) {
@@ -789,7 +789,7 @@ CASE(graph_order) {
 /* An update, or a node that is disabled, reaches later launches only; one instance of a
    graph runs at a time, whatever the streams. */
 CASE(graph_updates) {
-    graph_open();
+    graph_open(MOCK_CUDA_HOSTS_GO_ON);
     OK(cuGraphLaunch(G.exec, R.s[0]));
     mc_copy_params copy = copy_word(3, 10);
     OK(cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
@@ -806,10 +806,25 @@ CASE(graph_updates) {
     graph_close();
 }
 
+/* A copy from pinned memory to such, by itself and in a graph, holds up its caller. */
+CASE(copies_of_hosts) {
+    pthread_t thread;
+    graph_open(0);                      /* which waits until word 0 is 1 */
+    for (uint32_t i = 0; i < 2; i++) {
+        set_word(0, 0);
+        OK(i ? 0 : hold(0, 1, R.s[0]));
+        pthread_create(&thread, NULL, lets_go, NULL);
+        OK(i ? cuGraphLaunch(G.exec, R.s[0]) : cuMemcpyAsync(pinned(1), pinned(10), 8, R.s[0]));
+        assert_int_equal(counts().operations_pending, 0);
+        pthread_join(thread, NULL);
+    }
+    graph_close();
+}
+
 /* ... and not everything of a node, and of no other graph's. */
 CASE(graph_refusals) {
     mc_handle other, stranger;
-    graph_open();
+    graph_open(0);
     set_word(0, 1);
     mc_set_params byte = set_byte(3);
     mc_copy_params copy = copy_word(1, 10);
@@ -931,6 +946,7 @@ static const struct CMUnitTest tests[] = {
     RIGGED(captures, .queues = 4),
     {"graph_order", graph_order, NULL, NULL, NULL},
     {"graph_updates", graph_updates, NULL, NULL, NULL},
+    {"copies_of_hosts", copies_of_hosts, NULL, NULL, NULL},
     {"graph_refusals", graph_refusals, NULL, NULL, NULL},
     RIGGED(slow_calls, .launch_ns = 4000000, .record_ns = 5000000, .jit_ns = 100000000,
            .pin_ns = 3000000000, .node_ns = 2000000),

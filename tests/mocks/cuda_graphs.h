@@ -319,6 +319,18 @@ MC_API(cuGraphUpload, mc_handle exec, mc_handle stream) {
     return MC_OK;
 }
 
+/* Does it have a copy that its launch waits for? */
+static int mc_program_hosts(const mc_program *p) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        const mc_work *w = &p->steps[i]->work;
+        if (w->kind == MC_WORK_COPY && !p->disabled[i] &&
+            mc_is_callers(w->u.copy.dst, w->u.copy.src)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 MC_API(cuGraphLaunch, mc_handle exec, mc_handle stream) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_OPEN(s, stream);
@@ -332,7 +344,7 @@ MC_API(cuGraphLaunch, mc_handle exec, mc_handle stream) {
     e->object.refs++;
     mc_op_enqueue(op);
     mc_give(e);
-    return MC_OK;
+    return mc_program_hosts(e->program) && !s->capture ? mc_stream_sync(s) : MC_OK;
 }
 
 static void mc_graph_work_free(mc_work *w) {

@@ -83,6 +83,17 @@ static mc_range *mc_range_begins(mc_address address) {
     return r && r->base == address ? r : NULL;
 }
 
+/* Is it memory of the host, pinned? */
+static int mc_is_hosts(mc_address address) {
+    const mc_range *r = mc_range_at(address);
+    return r && (r->kind == MC_RANGE_HOST || r->kind == MC_RANGE_REGISTERED);
+}
+
+/* Is it a copy that the caller does, when its turn has come? */
+static int mc_is_callers(mc_address dst, mc_address src) {
+    return mc_is_hosts(dst) && mc_is_hosts(src) && !(M.desc.flags & MOCK_CUDA_HOSTS_GO_ON);
+}
+
 static int mc_in_region(mc_address address) {
     for (uint32_t i = 0; i < MC_REGIONS; i++) {
         if (address - mc_map.regions[i].base < mc_map.regions[i].bytes) {

@@ -164,9 +164,11 @@ MC_API(cuLaunchKernel, mc_handle function, unsigned gx, unsigned gy, unsigned gz
 
 /* ---- copies and memsets ---- */
 
-/* A copy. What is not pinned is written before the call returns. */
+/* A copy. What is not pinned is written before the call returns, and so is what comes from
+   pinned memory to such: the caller copies that, when the stream is there. */
 static int mc_copy(mc_stream *s, mc_address dst, mc_address src, size_t bytes) {
     int to = bytes && !mc_range_at(dst) && !mc_in_region(dst);
+    int hosts = bytes && mc_is_callers(dst, src) && !s->capture;
     MC_RULE(!to || !(M.desc.flags & MOCK_CUDA_PAGEABLE_IS_MISUSE),
             mc_misuse("a copy to memory that is not pinned: %#llx", mc_u(dst)));
     mc_op *op = mc_op_new(s, MC_WORK_COPY);
@@ -174,7 +176,7 @@ static int mc_copy(mc_stream *s, mc_address dst, mc_address src, size_t bytes) {
     op->work.u.copy.src = src;
     op->work.u.copy.bytes = bytes;
     mc_op_enqueue(op);
-    return to ? mc_stream_sync(s) : MC_OK;
+    return to || hosts ? mc_stream_sync(s) : MC_OK;
 }
 
 MC_API(cuMemcpyAsync, mc_address dst, mc_address src, size_t bytes, mc_handle stream) {

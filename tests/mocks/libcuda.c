@@ -33,6 +33,18 @@ static void mc_kernel_fill(const void *args, const hcq_block *b) {
     }
 }
 
+static void mc_kernel_copy(const void *args, const hcq_block *b) {
+    const struct { uint8_t *dst; const uint8_t *src; uint64_t size; } *k = args;
+    const uint64_t odd = ((uint64_t)(uintptr_t)k->dst | (uint64_t)(uintptr_t)k->src | k->size) & 7;
+    const uint64_t unit = odd ? 1 : 8;
+    HCQ_FOR_THREADS(b, t) {
+        for (uint64_t i = b->id.x * (uint64_t)b->block.x + t.x; i < k->size / unit;
+             i += (uint64_t)b->grid.x * b->block.x) {
+            memcpy(k->dst + i * unit, k->src + i * unit, unit);
+        }
+    }
+}
+
 /* ---- ... of hello.c ---- */
 
 static void mc_kernel_axpy(const void *args, const hcq_block *b) {
@@ -46,7 +58,8 @@ static void mc_kernel_axpy(const void *args, const hcq_block *b) {
 }
 
 static const struct { const char *entry; mock_cuda_fn fn; } mc_builtin[] = {
-    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill}, {"axpy", mc_kernel_axpy}
+    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill},
+    {"hcq_copy", mc_kernel_copy}, {"axpy", mc_kernel_axpy}
 };
 
 /* ---- beginning anew ---- */

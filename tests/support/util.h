@@ -583,7 +583,8 @@ static void test_alarm(int number) {
 /* What is ours alone here. */
 static test_rules test_counted(void) {
     test_rules rules = {test_heap_is_bare() && !T.skipped && (!is_gpu() || T.variant->driver),
-                        is_cuda()};    /* whose mock keeps caches, too */
+                        is_cuda(),     /* whose mock keeps caches, too */
+                        !is_cuda() || T.variant->cuda};
     return rules;
 }
 

@@ -8,7 +8,8 @@
 
    Heap is counted where nothing else changes it: glibc must keep no caches of its
    own (TEST_TUNABLES, which run.sh sets), a system's driver does, a sanitizer has its
-   own count at the end of the process, and cmocka keeps a note of a test that skips. */
+   own count at the end of the process, and cmocka keeps a note of a test that skips.
+   CUDA's driver maps what it keeps, too, once it is first used. */
 #pragma once
 
 #include <dirent.h>
@@ -26,6 +27,7 @@ typedef struct test_resources { uint64_t files, threads, mappings, heap; } test_
 typedef struct test_rules {
     int heap;                          /* counts */
     int driver_threads;                /* stay: those that are not hcq's do not count */
+    int mappings;                      /* of files count */
 } test_rules;
 
 /* Is it a thread of hcq, which names them? */
@@ -90,7 +92,7 @@ static TEST_UNUSED uint64_t test_own_threads(void) {
 static test_resources test_resources_now(test_rules rules) {
     test_resources r = {test_entries("/proc/self/fd", 0),
                         test_entries("/proc/self/task", rules.driver_threads),
-                        test_mappings(), rules.heap ? test_heap() : 0};
+                        rules.mappings ? test_mappings() : 0, rules.heap ? test_heap() : 0};
     return r;
 }
 
