@@ -1264,6 +1264,7 @@ typedef struct hcq_lane {
     hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
     uint32_t index;                    /* among its kind, or among the imported ones */
     int imported;                      /* follows work that others do, see hcq_backend_post */
+    int hurried;                       /* completed may answer what it knows without asking */
     void *self;                        /* the backend's device; who wraps another stores that's */
     void *native;                      /* the backend's own, set by lane_open */
 } hcq_lane;
@@ -4724,6 +4725,15 @@ static int hcqi_reap(hcqi_lane *lane) {
 
 static void hcqi_reap_device(hcq_device *dev) {
     for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_reap(&dev->lanes[k]); }
+}
+
+/* What costs nothing to know: whoever submits is not waiting for it. */
+static void hcqi_reap_hurried(hcq_device *dev) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        dev->lanes[k].base.hurried = 1;
+        hcqi_reap(&dev->lanes[k]);
+        dev->lanes[k].base.hurried = 0;
+    }
 }
 
 static void hcqi_reap_all(void) {
@@ -8779,7 +8789,7 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
         v->held--;
         hcqi_version_release(v, NULL);
     } else if (++dev->looks % HCQI_LOOK_EACH == 0) {
-        hcqi_reap_device(dev);
+        hcqi_reap_hurried(dev);
     }
     return number;
 }
@@ -8820,7 +8830,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
         hcqi_drain_fairly(dev);
     }
     r = hcqi_submit_refused(dev, s->first, s->number);
-    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); } /* an engine is at it */
+    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_hurried(dev); } /* an engine is at it */
     return r;
 }
 

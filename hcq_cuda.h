@@ -44,15 +44,17 @@
    Lanes are streams that do not wait for the legacy default stream. A lane tells
    how far it is in one of two ways, chosen when the device is opened:
 
-   1. Stream memory operations, where the driver has them (11.7): each submission
-      ends with a 64-bit store into pinned memory, which the host reads.
+   1. Stream memory operations, where the driver has them (11.7): a submission
+      ends with a 64-bit store into pinned memory, which the host reads. While other
+      lanes wait for this one it ends with an event, and a store now and then.
    2. Events: each submission ends with an event of a pool. So it is, too, where a
       context or streams are lent and HCQ_CUDA_MEMOPS is not asked for.
 
    A lane that waits for another one waits for an event: in the first way one that
    is recorded when somebody asks. If that is too late, because the lane was given
    more to do meanwhile, it waits for the stored value, and from then on the other
-   lane records an event with every submission for a while.
+   lane records an event with every submission for a while: one costs 0.2 us of the
+   calling thread where a store costs 1.2.
 
    Order by stored values is none that CUDA sees: it asks for events beside it, as it
    may else let a stream that waits for a store hold up the one that is to store.
@@ -135,10 +137,8 @@ enum {
                                           times are the host's */
     HCQ_CUDA_NO_IMPORT = 64,           /* as if host memory could not be registered (tests) */
     HCQ_CUDA_ONE_STREAM = 128,         /* for all lanes (tests) */
-    HCQ_CUDA_TRAIL = 256,              /* each command leaves a mark when it is done, so that an
+    HCQ_CUDA_TRAIL = 256               /* each command leaves a mark when it is done, so that an
                                           error names the command; slow, no graphs */
-    HCQ_CUDA_STORE_FIRST = 512         /* a submission with an event records it behind its store
-                                          [before it, so that who waits for it skips the store] */
 };
 
 /* The CUDA backend's part of hcq_device_desc; all zero gives the defaults. */
@@ -687,6 +687,7 @@ enum {
     HCQI_CUDA_PENDING = 900,           /* operations given and not done: CUDA takes some 1,000, then
                                           every call of the process that gives one blocks */
     HCQI_CUDA_MARK = 256,              /* of one batch, between looks at how far it is */
+    HCQI_CUDA_UNSTORED = 64,           /* operations between stores, where events are recorded */
     HCQI_CUDA_FULL = -1,               /* no CUresult: so many are pending */
     HCQI_CUDA_EVENTS_FIRST = 256,      /* made at once: submitting allocates nothing */
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
@@ -754,6 +755,8 @@ typedef struct hcqi_cuda_lane {
     uint64_t submitted;                /* epoch of the last batch taken */
     uint64_t begun;                    /* handed when a driver that gathers was last asked */
     uint32_t users;                    /* atomic: who is about to take its event */
+    uint64_t stored;                   /* atomic: the last epoch whose store was given */
+    uint32_t unstored;                 /* operations given since */
     uint32_t relay_lock;
     hcqi_cu_stream relay;              /* waits for its values, for events of points */
     uint32_t records;                  /* atomic: batches still to record an event */
@@ -2673,6 +2676,7 @@ static void hcqi_cuda_give_counted(hcqi_cuda_giving *g) {
         hcqi_atomic_add32(&g->d->pending, g->operations);
     }
     hcqi_word_unlock(&g->lane->lock);
+    g->lane->unstored += g->operations;
     g->operations = 0;
 }
 
@@ -2978,25 +2982,28 @@ static int hcqi_cuda_give_zero(hcqi_cuda_giving *g) {
     return r;
 }
 
-/* The end of a batch: the lane's word, and an event if somebody will want one. */
+/* The end of a batch: an event if somebody will want one, and the lane's word, which costs as much
+   as six events. Beside events it is stored now and then: who looks meanwhile asks them. */
 static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
     hcqi_cuda_device *d = g->d;
     hcqi_cuda_lane *lane = g->lane;
     hcqi_cuda_event *event = NULL;
     uint64_t epoch = g->batch->done.epoch;
     uint32_t records = hcqi_atomic_load32(&lane->records);
-    int r = HCQI_CU_OK, store_at = (d->flags & HCQ_CUDA_STORE_FIRST) != 0 ? 0 : 1;
-    for (int i = 0; r == HCQI_CU_OK && i < 2; i++) {
-        if (i == store_at && d->memops) {
-            g->call = "cuStreamWriteValue64";
-            r = d->write_value(g->end, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
-            hcqi_cuda_count(&d->writes, 1);
-        } else if (i != store_at && (records != 0 || !d->value_waits)) {
-            g->call = "cuEventRecord";
-            r = hcqi_cuda_lane_record(lane, g->end, epoch, &event);
-            if (records != 0) { (void)hcqi_atomic_cas32(&lane->records, records, records - 1); }
-            hcqi_cuda_event_put(d, event);
-        }
+    int r = HCQI_CU_OK, recorded = 0;
+    if (records != 0 || !d->value_waits) {
+        g->call = "cuEventRecord";
+        r = hcqi_cuda_lane_record(lane, g->end, epoch, &event);
+        if (records != 0) { (void)hcqi_atomic_cas32(&lane->records, records, records - 1); }
+        recorded = event != NULL;
+        hcqi_cuda_event_put(d, event);
+    }
+    if (r == HCQI_CU_OK && d->memops && !(recorded && lane->unstored < HCQI_CUDA_UNSTORED)) {
+        g->call = "cuStreamWriteValue64";
+        r = d->write_value(g->end, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
+        hcqi_cuda_count(&d->writes, 1);
+        if (r == HCQI_CU_OK) { hcqi_atomic_store64(&lane->stored, epoch); }
+        lane->unstored = 0;
     }
     if (r == HCQI_CU_OK) { hcqi_atomic_store64(&lane->handed, epoch); }
     return r;
@@ -3185,10 +3192,16 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, hcq_batch *batc
 /* ========================================================================== */
 /* ---- ends ---------------------------------------------------------------- */
 
-/* With events: asks for those of the oldest batches, with the context and lane->lock. */
+/* Can events tell more than the word? */
+static int hcqi_cuda_is_unstored(hcqi_cuda_lane *lane, uint64_t epoch) {
+    return !lane->d->memops || hcqi_atomic_load64(&lane->stored) < epoch;
+}
+
+/* Asks for the events of the oldest batches, with the context and lane->lock. */
 static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
     for (uint32_t i = 0; i < lane->given_count; i++) {
         const hcqi_cuda_given *given = hcqi_cuda_given_at(lane, i);
+        if (given->epoch <= done) { continue; }
         if (!given->recorded) { break; }
         int r = lane->d->api->EventQuery(given->event->handle);
         hcqi_cuda_asked(lane, r, "cuEventQuery");
@@ -3213,7 +3226,8 @@ static void hcqi_cuda_lane_retire(hcqi_cuda_lane *lane, uint64_t done) {
 static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     hcqi_cuda_device *d = lane->d;
     uint64_t before = hcqi_atomic_load64(&lane->done), done = hcqi_cuda_look(lane);
-    int asks = !d->memops && before < hcqi_atomic_load64(&lane->handed);
+    uint64_t handed = hcqi_atomic_load64(&lane->handed);
+    int asks = done < handed && !lane->base->hurried && hcqi_cuda_is_unstored(lane, handed);
     if (hcqi_atomic_load32(&d->lost)) { return before; }
     if (asks && hcqi_cuda_enter_context(d) != HCQ_OK) { return before; }
     if (done == before && !asks) { return before; }
@@ -3254,7 +3268,9 @@ static uint64_t hcqi_cuda_completed(void *self, hcq_lane *target, uint32_t count
 static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
     hcqi_cuda_device *d = lane->d;
     if (hcqi_cuda_look(lane) >= epoch) { return 1; }
-    if (d->memops || hcqi_atomic_load64(&lane->handed) < epoch) { return 0; }
+    if (hcqi_atomic_load64(&lane->handed) < epoch || !hcqi_cuda_is_unstored(lane, epoch)) {
+        return 0;
+    }
     int done;
     hcqi_cuda_event *event = hcqi_cuda_lane_event(lane, epoch, &done);
     if (event == NULL) { return done; }
@@ -3398,7 +3414,7 @@ static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
         const hcqi_cuda_given *given = hcqi_cuda_blame_batch(lane);
         if (given != NULL && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
             const hcq_packet *packet = hcqi_cuda_blame_packet(lane, given);
-            blame->lanes++;
+            blame->lanes += d->memops && hcqi_cuda_is_unstored(lane, lane->submitted) ? 2 : 1;
             if (blame->job == NULL || (packet != NULL && blame->packet == NULL)) {
                 blame->job = given->job;
                 blame->packet = packet;
@@ -3430,7 +3446,7 @@ static void hcqi_cuda_lose(void *self) {
     hcqi_cuda_blame_find(d, &blame);
     hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
                     d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
-                    blame.lanes > 1 ? "; several lanes were busy, the command is a guess"
+                    blame.lanes > 1 ? "; of several that may have, the command is a guess"
                     : blame.job == NULL || blame.packet != NULL
                         ? "" : "; HCQ_CUDA_TRAIL tells the command");
     hcqi_cuda_drain(d);

@@ -113,7 +113,7 @@ static void fact_hops(bench_result *result) {
         return;
     }
     bench_note(result, "which end of a batch is heard first, by a stream and by the host, and what "
-                       "does an event beside a store cost? (HCQ_CUDA_STORE_FIRST, .EVENTS)");
+                       "does an event beside a store cost? (a store now and then, HCQ_CUDA_EVENTS)");
     for (int kind = 0; kind < FACT_KINDS; kind++) {
         int there = c.raw.memops || kind == HOP_EVENT || kind == TRIP_STREAM || kind == TRIP_EVENT;
         bench_extra_add(result, names[kind], there ? fact_ns(&c, (fact_kind)kind) : BENCH_NONE);

@@ -223,7 +223,7 @@ TEST(a_refused_end_fails_alone) {
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
         submit_and_wait(q, device);
-        (M.fail)(info_of(device).memops ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
+        (M.fail)(info_of(device).value_waits ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
         hcq_point done = submit_of(q, device);
         WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
         submit_and_wait(q, device);

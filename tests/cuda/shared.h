@@ -50,7 +50,6 @@ static hcq_device *device_with(uint32_t flags, uint32_t compute_lanes, uint32_t 
 static const uint32_t all_means[] = {
     HCQ_CUDA_MEMOPS, HCQ_CUDA_EVENTS, HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS,
     HCQ_CUDA_MEMOPS | HCQ_CUDA_ONE_STREAM, HCQ_CUDA_EVENTS | HCQ_CUDA_ONE_STREAM,
-    HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS | HCQ_CUDA_STORE_FIRST,
 };
 
 enum { MEANS = sizeof all_means / sizeof all_means[0] };
