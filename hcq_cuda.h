@@ -39,7 +39,13 @@
    for all devices of the process, but for what others have pinned, which stays theirs.
    A copy over the seam of two such ranges is several calls, and no node of a graph.
    What the host may only read a device may only read, too: a kernel that writes there
-   ends the context. CUDA may wait for running kernels when it is given back.
+   ends the context. A recorded copy from the host's memory to the host's is a kernel of
+   hcq's: CUDA's own is done by who gives it, when its turn has come.
+
+   CUDA waits for running kernels, an H100's driver 580 does, when it loads or unloads a
+   module, frees memory of its own or pinned, and lets go of a registration; launches of
+   other threads wait meanwhile. hcq gives back when it has no work, and loads in
+   hcq_program_create: not beside a kernel that waits for the host.
 
    Lanes are streams that do not wait for the legacy default stream. A lane tells
    how far it is in one of two ways, chosen when the device is opened:
@@ -101,8 +107,8 @@
 
    Errors. An error of a kernel ends its CUDA context, and with it everything of
    the process in that context: the device is lost. Close it, and open it again:
-   NVIDIA promises that only of another process; drivers from 12.0 on do it once
-   nobody in this one holds the old context. Its memory is given back in the new one.
+   NVIDIA promises that only of another process, and driver 580 did not after a trap;
+   opening says so. Where it does, its memory is given back in the new context.
 */
 #ifndef HCQ_H
 #error "hcq_cuda.h: define HCQ_CUDA and include hcq.h, which includes this file"
@@ -3239,13 +3245,23 @@ static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     return done;
 }
 
+/* Does anything tell of an error? To ask for a lent stream would end a capture by its owner. */
+static void hcqi_cuda_lane_ask(hcqi_cuda_lane *lane) {
+    const hcqi_cuda_device *d = lane->d;
+    if (lane->lent) {
+        hcqi_cuda_asked(lane, d->api->EventQuery(d->past->handle), "cuEventQuery");
+    } else {
+        hcqi_cuda_asked(lane, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+    }
+}
+
 /* Words do not tell of errors: once in a while the stream is asked. */
 static void hcqi_cuda_lane_doubt(hcqi_cuda_lane *lane, uint32_t looks) {
     hcqi_cuda_device *d = lane->d;
     if (++lane->idle_looks < looks || !d->memops) { return; }
     lane->idle_looks = 0;
     if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
-    hcqi_cuda_asked(lane, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+    hcqi_cuda_lane_ask(lane);
     hcqi_cuda_leave_context(d);
 }
 
@@ -3331,10 +3347,10 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
         passed = now - began;
         if (passed >= timeout_ns) { return HCQ_TIMEOUT; }
         if (serves && hcqi_atomic_cas32(&d->kicked, 1, 0)) { return HCQ_TIMEOUT; }
-        if (now - asked > 1000000) { /* does anything tell of an error? */
+        if (now - asked > 1000000) {
             asked = now;
             if (hcqi_cuda_enter_context(d) == HCQ_OK) {
-                hcqi_cuda_asked(lane, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+                hcqi_cuda_lane_ask(lane);
                 hcqi_cuda_leave_context(d);
             }
             continue;
@@ -3414,7 +3430,7 @@ static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
         const hcqi_cuda_given *given = hcqi_cuda_blame_batch(lane);
         if (given != NULL && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
             const hcq_packet *packet = hcqi_cuda_blame_packet(lane, given);
-            blame->lanes += d->memops && hcqi_cuda_is_unstored(lane, lane->submitted) ? 2 : 1;
+            blame->lanes += d->memops && hcqi_cuda_is_unstored(lane, lane->submitted) ? 2u : 1u;
             if (blame->job == NULL || (packet != NULL && blame->packet == NULL)) {
                 blame->job = given->job;
                 blame->packet = packet;

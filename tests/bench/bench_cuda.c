@@ -30,6 +30,7 @@ typedef struct cuda {
     raw_pointer raw_counter;
     raw_graph graph;
     raw_exec exec;
+    raw_node node;                        /* of a fact */
     raw_stream streams[2];
     raw_event events[HOPS], spin;
     raw_pinned pinned_word;

@@ -251,7 +251,8 @@ static void fact_naps(bench_result *result) {
 /* Nanoseconds of one call among some that CUDA has room for; nothing runs before them. */
 typedef enum call_kind {
     CALL_CONTEXT, CALL_LAUNCH, CALL_STORE, CALL_RECORD, CALL_WAIT, CALL_QUERY, CALL_STREAM_QUERY,
-    CALL_LAUNCH_STORE, CALL_LAUNCH_RECORD, CALL_LAUNCH_RECORD_STORE, CALL_KINDS
+    CALL_GRAPH, CALL_GRAPH_SET, CALL_LAUNCH_STORE, CALL_LAUNCH_RECORD, CALL_LAUNCH_RECORD_STORE,
+    CALL_KINDS
 } call_kind;
 
 static void one_call(cuda *c, call_kind kind) {
@@ -269,7 +270,12 @@ static void one_call(cuda *c, call_kind kind) {
     if (kind == CALL_STORE || kind == CALL_LAUNCH_STORE || kind == CALL_LAUNCH_RECORD_STORE) {
         write_word(c, c->streams[0]);
     }
-    if (kind == CALL_WAIT) {
+    if (kind == CALL_GRAPH_SET) {
+        raw_set_tiny(&c->raw, c->exec, c->node, c->raw_counter);
+    }
+    if (kind == CALL_GRAPH || kind == CALL_GRAPH_SET) {
+        RAW(&c->raw, GraphLaunch(c->exec, c->streams[0]));
+    } else if (kind == CALL_WAIT) {
         RAW(&c->raw, StreamWaitEvent(c->streams[1], c->spin, 0));
     } else if (kind == CALL_QUERY) {
         (void)c->raw.EventQuery(c->spin);
@@ -281,7 +287,8 @@ static void one_call(cuda *c, call_kind kind) {
 static void fact_calls(bench_result *result) {
     static const char *const names[CALL_KINDS] = {
         "push_pop_ns", "launch_ns", "store_ns", "record_ns", "wait_event_ns", "event_query_ns",
-        "stream_query_ns", "launch_store_ns", "launch_record_ns", "launch_record_store_ns"};
+        "stream_query_ns", "graph_launch_ns", "graph_set_launch_ns", "launch_store_ns",
+        "launch_record_ns", "launch_record_store_ns"};
     enum { ROUNDS = 30 };
     const uint32_t calls = bench_of(4, 200, 200);
     static cuda c;
@@ -291,6 +298,9 @@ static void fact_calls(bench_result *result) {
     }
     bench_note(result, "what does a call cost its thread? (what a submission is made of)");
     RAW(&c.raw, EventRecord(c.spin, c.streams[0]));
+    RAW(&c.raw, GraphCreate(&c.graph, 0));
+    c.node = raw_add_tiny(&c.raw, c.graph, NULL, c.raw_counter);
+    c.exec = raw_instantiate(&c.raw, c.graph);
     for (int kind = 0; kind < CALL_KINDS && c.raw.memops; kind++) {
         for (uint32_t k = 0; k < ROUNDS; k++) {
             uint64_t start = bench_now();
@@ -303,6 +313,7 @@ static void fact_calls(bench_result *result) {
         }
         bench_extra_add(result, names[kind], bench_median(times, ROUNDS));
     }
+    raw_graph_free(&c.raw, c.exec, c.graph);
     facts_close(&c);
 }
 

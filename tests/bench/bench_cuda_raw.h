@@ -90,6 +90,8 @@ typedef struct raw_kernel_node {
 #define RAW_OPTIONAL_FNS(X)                                                                \
     X(GraphAddKernelNode, "_v2", (raw_node *node, raw_graph graph, const raw_node *before,  \
                                   size_t count, const raw_kernel_node *params))            \
+    X(GraphExecKernelNodeSetParams, "_v2", (raw_exec exec, raw_node node,                  \
+                                            const raw_kernel_node *params))                \
     X(StreamWriteValue64, "_v2", (RAW_VALUE))                                              \
     X(StreamWaitValue64, "_v2", (RAW_VALUE))
 
@@ -169,6 +171,7 @@ static const char *raw_load(raw *r) {
     RAW_OPTIONAL_FNS(RAW_LOAD_OPTIONAL)
     if (r->GraphAddKernelNode == NULL) {
         raw_find(r->library, "cuGraphAddKernelNode", &r->GraphAddKernelNode);
+        raw_find(r->library, "cuGraphExecKernelNodeSetParams", &r->GraphExecKernelNodeSetParams);
     }
     if (raw_find(r->library, "mock_cuda_kernel", &kernel)) {
         kernel("bench_tiny", raw_mock_tiny);
@@ -267,15 +270,27 @@ static void raw_finish(raw *r, raw_stream stream) {
 
 /* ---- graphs -------------------------------------------------------------- */
 
+static raw_kernel_node raw_tiny_node(const raw *r, void **values) {
+    return (raw_kernel_node){.function = r->tiny, .grid = {1, 1, 1}, .block = {1, 1, 1},
+                             .params = values};
+}
+
 /* Adds a kernel behind `before` (NULL: the first node). */
 static raw_node raw_add_tiny(raw *r, raw_graph graph, raw_node before, raw_pointer counter) {
     raw_node node;
     uint32_t step = 1;
     void *values[2] = {&counter, &step};
-    raw_kernel_node params = {.function = r->tiny, .grid = {1, 1, 1}, .block = {1, 1, 1},
-                              .params = values};
+    const raw_kernel_node params = raw_tiny_node(r, values);
     RAW(r, GraphAddKernelNode(&node, graph, &before, before == NULL ? 0 : 1, &params));
     return node;
+}
+
+/* Changes it. */
+static void raw_set_tiny(raw *r, raw_exec exec, raw_node node, raw_pointer counter) {
+    uint32_t step = 1;
+    void *values[2] = {&counter, &step};
+    const raw_kernel_node params = raw_tiny_node(r, values);
+    RAW(r, GraphExecKernelNodeSetParams(exec, node, &params));
 }
 
 /* Instantiates the graph and gives it to the device, so that no launch does. */

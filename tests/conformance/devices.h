@@ -74,6 +74,7 @@ TEST(many_devices) {
         }
     }
     CHECK_OK(closed);
+    SKIP_IF(T.hardware && result == HCQ_ERROR_NATIVE && count >= 8, "the driver has no more");
     CHECK_RESULT(result, HCQ_ERROR_LIMIT);
     CHECK(count == 63);                /* one is open already */
 }

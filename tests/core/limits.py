@@ -83,6 +83,8 @@ any_number_of_running_lanes: HCQI_CPU_WAITS=2
 events_of_others: HCQI_CUDA_IMPORTED=4
 thousands_are_pending: HCQI_CUDA_PENDING=900 HCQI_CUDA_MARK=256
 any_number_of_waits: HCQI_POST_WAITS=128 HCQI_VK_CALL_WAITS=64
+stores_beside_events: HCQI_CUDA_UNSTORED=64
+copies_between_hosts_wait_for_nobody: HCQI_CUDA_RELAY_BYTES=65536
 too_many_arguments: HCQI_CUDA_ARGS_BYTES*
 imports_of_more_than_one_range: HCQI_CUDA_RANGE_MOST
 pieces_of_pinned_memory: HCQI_CUDA_PIECE_LEAST=4096 HCQI_CUDA_PIECE_MOST=65536 HCQI_CUDA_SLAB_BYTES=262144

@@ -165,12 +165,12 @@ TEST(copies_over_seams) {
    for what is before them: the submission would last as long as the kernel, and for good where
    that waits for the host. All sizes and offsets around a word are right, too. */
 TEST(copies_between_hosts_wait_for_nobody) {
-    enum { BYTES = 1 << 16, SMALL = 40 };
+    enum { BYTES = 1 << 19, SMALL = 40, RELAY = 65536 };
     SKIP_IF(is_one_stream(0), "the kernel that waits is before all");
     hcq_device *device = device_by(0, 2, 1);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_buffer src, dst;
-    unsigned char want[BYTES];
+    static unsigned char want[BYTES];
     const uint32_t sealed = 0x12345678;
     CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &src));
     CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE | HCQ_ZEROED, &dst));
@@ -190,6 +190,10 @@ TEST(copies_between_hosts_wait_for_nobody) {
             uint32_t to = size * 128 + size % 9, from = size * 64 + size % 5;
             CHECK(hcq_queue_copy(q, hcq_view(dst, to, size), hcq_view(src, from, size), size) > 0);
             memcpy(want + to, (unsigned char *)src.host + from, size);
+        }
+        for (uint32_t size = RELAY - 1, to = 2 * RELAY; size <= RELAY + 1; size++, to += 2 * RELAY) {
+            CHECK(hcq_queue_copy(q, hcq_view(dst, to, size), hcq_view(src, 3, size), size) > 0);
+            memcpy(want + to, (unsigned char *)src.host + 3, size);
         }
         CHECK(hcq_queue_write(q, hcq_view(dst, 65532, 4), &sealed, 4) > 0);
         memcpy(want + 65532, &sealed, 4);
@@ -381,6 +385,7 @@ TEST(captured_streams) {
         RAW_OK(capture.Begin(stream, CAPTURE_GLOBAL));
         log_clear();
         hcq_point refused = submit_of(q, device);
+        CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
         GATE_END(&g, 0, before);
         WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
         CHECK(log_has("captured"));

@@ -150,6 +150,21 @@ TEST(events_go_back_to_their_pool) {
     }
 }
 
+/* Where each submission has an event a store follows every 64 operations; an empty one is two. */
+TEST(stores_beside_events) {
+    enum { EMPTY = 2, BATCHES = 64 / EMPTY };
+    NEEDS_WIDE_COUNTERS();
+    hcq_device *device = device_of(0, HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS, 1, 1);
+    const int stores = info_of(device).memops != 0;
+    settle(device);
+    for (uint32_t i = 1; i <= 3 * BATCHES; i++) {
+        hcq_point done = submit_to(device, NULL, 0, NULL, NULL);
+        CHECK_U64(COUNT(device, WRITES), stores ? i / BATCHES : 0);
+        WAIT_OK(done);                 /* stored or not */
+    }
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- a wait is exact ---- */
 
 /* A host, and a lane where there is another stream, wait for an early submission of a

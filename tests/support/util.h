@@ -250,6 +250,7 @@ static struct {
     uint64_t trace_left, cuda_left;    /* before the test */
     test_resources resources;          /* likewise */
     int warm;                          /* a device was open before the first test */
+    int hardware;                      /* a driver of a GPU's that is here */
     int skipped;
     uint64_t began_ns, open_ns;        /* the test; the longest opening in it */
 } T = {.log = {.lock = PTHREAD_MUTEX_INITIALIZER}};
@@ -584,7 +585,7 @@ static void test_alarm(int number) {
 static test_rules test_counted(void) {
     test_rules rules = {test_heap_is_bare() && !T.skipped && (!is_gpu() || T.variant->driver),
                         is_cuda(),     /* whose mock keeps caches, too */
-                        !is_cuda() || T.variant->cuda};
+                        !T.hardware};
     return rules;
 }
 
@@ -595,7 +596,10 @@ static void test_warm_up(void) {
     if (strncmp(T.variant->name, "vulkan", 6) == 0) {
         (void)hcq_driver_create(NULL, "VULKAN", &kept);
     }
-    (void)hcq_close(test_open(0, NULL));
+    hcq_device *first = test_open(0, NULL);
+    T.hardware = is_gpu() && !T.variant->driver && !T.variant->cuda &&
+                 !strstr(test_info(first).name, "llvmpipe");
+    (void)hcq_close(first);
     for (int i = 0; T.library && i < 2; i++) { /* glibc has two tables, and the last error */
         void *library = dlopen(T.library, RTLD_NOW);
         if (library) {

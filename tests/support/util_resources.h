@@ -9,7 +9,7 @@
    Heap is counted where nothing else changes it: glibc must keep no caches of its
    own (TEST_TUNABLES, which run.sh sets), a system's driver does, a sanitizer has its
    own count at the end of the process, and cmocka keeps a note of a test that skips.
-   CUDA's driver maps what it keeps, too, once it is first used. */
+   A GPU's driver maps what it keeps, too, once it is first used. */
 #pragma once
 
 #include <dirent.h>
