@@ -56,18 +56,13 @@
    2. Events: each submission ends with an event of a pool. So it is, too, where a
       context or streams are lent and HCQ_CUDA_MEMOPS is not asked for.
 
-   A lane that waits for another one waits for an event: in the first way one that
-   is recorded when somebody asks. If that is too late, because the lane was given
-   more to do meanwhile, it waits for the stored value, and from then on the other
-   lane records an event with every submission for a while: one costs 0.2 us of the
-   calling thread where a store costs 1.2.
-
-   Order by stored values is none that CUDA sees: it asks for events beside it, as it
-   may else let a stream that waits for a store hold up the one that is to store.
-   hcq gives such a wait only when the store was given before it, to whichever
-   stream, so that in the order in which CUDA got them each store is ahead of its
-   waits. It cannot say so of what others give to lent streams or in a lent
-   context: hence events there.
+   A lane that waits for another one waits for an event: in the first way one that is
+   recorded when somebody asks, or, if the lane was given more to do meanwhile, for the
+   stored value; from then on that lane records one with every submission for a while
+   (0.2 us of the calling thread, a store 1.1). CUDA sees no order in stored values, and
+   may let a stream that waits for one hold up the stream that is to store it: hcq gives
+   such a wait only behind its store, to whichever stream. What others give to lent
+   streams or in a lent context it does not know: hence events there.
 
    CUDA takes about 1,000 operations for a device; whoever gives one more waits in the
    driver, and every other thread that gives something, too. hcq keeps to 900: the rest
@@ -95,7 +90,8 @@
 
    Between devices. "Host": a thread that waits, else the service thread, sees the end of
    one and gives the other what waited; a stream that waited in another context would go
-   on when that is lost. No cost of a hop on hardware is measured yet (cuda_fact.hops).
+   on when that is lost. On an H100 a hop with a kernel takes 4.0 us by event, 5.8 by a stored
+   value, 8.3 until the host reads a store, 9.0 by cuStreamSynchronize.
 
        from, to                    order          memory
        lanes of a device           event, store   the same
@@ -132,9 +128,8 @@ extern "C" {
 
 enum {
     HCQ_CUDA_EVENTS = 1,               /* lanes count by events ... */
-    HCQ_CUDA_MEMOPS = 2,               /* ... or by memory operations, even by those of drivers
-                                          before 11.7 [those of 11.7, else events; where a
-                                          context or streams are lent, events] */
+    HCQ_CUDA_MEMOPS = 2,               /* ... or by memory operations [these from 11.7 on, else
+                                          events; where a context or streams are lent, events] */
     HCQ_CUDA_NO_VALUE_WAITS = 4,       /* never wait for a stored value: an event with each
                                           submission. Always so on Windows and WSL2 */
     HCQ_CUDA_NO_GRAPHS = 8,            /* bound queues stay lists of calls (tests) */
@@ -181,8 +176,7 @@ typedef struct hcq_cuda_info {
     uint32_t driver_version;           /* 1000 * major + 10 * minor */
     uint32_t capability;               /* 10 * major + minor: 90 is sm_90 */
     uint32_t processors;               /* streaming multiprocessors */
-    uint32_t memops;                   /* lanes count by: 2 memory operations of 11.7, 1 older
-                                          ones, 0 events */
+    uint32_t memops;                   /* lanes count by memory operations, else by events */
     uint32_t value_waits;              /* may streams wait for stored values? */
     uint32_t pools;                    /* memory comes from a pool of hcq's */
     uint32_t graphs;                   /* bound queues become graphs */
@@ -355,7 +349,6 @@ enum {                                 /* CUdevice_attribute */
     HCQI_CU_INTEGRATED = 18,
     HCQI_CU_UNIFIED_ADDRESSING = 41,
     HCQI_CU_CAPABILITY_MAJOR = 75,     /* MINOR follows */
-    HCQI_CU_MEMOPS_V1_64 = 93,
     HCQI_CU_MAX_SHARED_OPTIN = 97,
     HCQI_CU_HOST_REGISTER = 99,
     HCQI_CU_REGISTER_READ_ONLY = 113,
@@ -454,6 +447,8 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
 } hcqi_cu_access;
 
 /* Member, the suffix of its name, will the name without one do, parameters. */
+#define HCQI_CU_NEW_NODE                                                           \
+    hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count
 #define HCQI_CUDA_NEEDED(X)                                                        \
     X(Init, , 0, (unsigned int flags))                                             \
     X(DriverGetVersion, , 0, (int *version))                                       \
@@ -467,7 +462,7 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
     X(DeviceCanAccessPeer, , 0, (int *can, int device, int peer))                  \
     X(DevicePrimaryCtxRetain, , 0, (hcqi_cu_context *context, int device))         \
     X(DevicePrimaryCtxRelease, _v2, 0, (int device))                               \
-    X(CtxPushCurrent, _v2, 0, (hcqi_cu_context context))                           \
+    X(CtxPushCurrent, _v2, 0, (hcqi_cu_context c))                                 \
     X(CtxPopCurrent, _v2, 0, (hcqi_cu_context *context))                           \
     X(CtxGetDevice, , 0, (int *device))                                            \
     X(CtxEnablePeerAccess, , 0, (hcqi_cu_context peer, unsigned int flags))        \
@@ -478,80 +473,61 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
     X(MemHostGetDevicePointer, _v2, 0, (hcqi_cu_ptr *address, void *host, unsigned int flags)) \
     X(MemHostRegister, _v2, 0, (void *host, size_t size, unsigned int flags))      \
     X(MemHostUnregister, , 0, (void *host))                                        \
-    X(MemcpyAsync, , 0, (hcqi_cu_ptr dst, hcqi_cu_ptr src, size_t size, hcqi_cu_stream stream)) \
-    X(MemsetD8Async, , 0,                                                          \
-      (hcqi_cu_ptr dst, unsigned char value, size_t count, hcqi_cu_stream stream)) \
+    X(MemcpyAsync, , 0, (hcqi_cu_ptr dst, hcqi_cu_ptr src, size_t size, hcqi_cu_stream s)) \
+    X(MemsetD8Async, , 0, (hcqi_cu_ptr dst, unsigned char value, size_t count, hcqi_cu_stream s)) \
     X(MemsetD16Async, , 0,                                                         \
-      (hcqi_cu_ptr dst, unsigned short value, size_t count, hcqi_cu_stream stream)) \
-    X(MemsetD32Async, , 0,                                                         \
-      (hcqi_cu_ptr dst, unsigned int value, size_t count, hcqi_cu_stream stream))  \
+      (hcqi_cu_ptr dst, unsigned short value, size_t count, hcqi_cu_stream s))     \
+    X(MemsetD32Async, , 0, (hcqi_cu_ptr dst, unsigned int value, size_t count, hcqi_cu_stream s)) \
     X(MemsetD2D32Async, , 0,                                                       \
       (hcqi_cu_ptr dst, size_t pitch, unsigned int value, size_t width, size_t height, \
-       hcqi_cu_stream stream))                                                     \
+       hcqi_cu_stream s))                                                          \
     X(ModuleLoadDataEx, , 0,                                                       \
-      (hcqi_cu_module *module, const void *image, unsigned int count, int *options, \
-       void **values))                                                             \
+      (hcqi_cu_module *m, const void *image, unsigned int count, int *options, void **values)) \
     X(ModuleUnload, , 0, (hcqi_cu_module module))                                  \
-    X(ModuleGetFunction, , 0,                                                      \
-      (hcqi_cu_function *function, hcqi_cu_module module, const char *name))       \
+    X(ModuleGetFunction, , 0, (hcqi_cu_function *f, hcqi_cu_module m, const char *name)) \
     X(FuncGetAttribute, , 0, (int *value, int attribute, hcqi_cu_function function)) \
     X(FuncSetAttribute, , 0, (hcqi_cu_function function, int attribute, int value)) \
     X(LaunchKernel, , 0,                                                           \
       (hcqi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, \
        unsigned int block_x, unsigned int block_y, unsigned int block_z,           \
-       unsigned int shared_bytes, hcqi_cu_stream stream, void **params, void **extra)) \
+       unsigned int shared_bytes, hcqi_cu_stream s, void **params, void **extra))  \
     X(StreamCreateWithPriority, , 0, (hcqi_cu_stream *stream, unsigned int flags, int priority)) \
-    X(StreamDestroy, _v2, 0, (hcqi_cu_stream stream))                              \
-    X(StreamQuery, , 0, (hcqi_cu_stream stream))                                   \
-    X(StreamSynchronize, , 0, (hcqi_cu_stream stream))                             \
-    X(StreamWaitEvent, , 0, (hcqi_cu_stream stream, hcqi_cu_event event, unsigned int flags)) \
+    X(StreamDestroy, _v2, 0, (hcqi_cu_stream s))                                   \
+    X(StreamQuery, , 0, (hcqi_cu_stream s))                                        \
+    X(StreamSynchronize, , 0, (hcqi_cu_stream s))                                  \
+    X(StreamWaitEvent, , 0, (hcqi_cu_stream s, hcqi_cu_event event, unsigned int flags)) \
     X(EventCreate, , 0, (hcqi_cu_event *event, unsigned int flags))                \
     X(EventDestroy, _v2, 0, (hcqi_cu_event event))                                 \
-    X(EventRecord, , 0, (hcqi_cu_event event, hcqi_cu_stream stream))              \
+    X(EventRecord, , 0, (hcqi_cu_event event, hcqi_cu_stream s))                   \
     X(EventQuery, , 0, (hcqi_cu_event event))                                      \
     X(GraphCreate, , 0, (hcqi_cu_graph *graph, unsigned int flags))                \
     X(GraphDestroy, , 0, (hcqi_cu_graph graph))                                    \
-    X(GraphAddKernelNode, _v2, 1,                                                  \
-      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
-       const hcqi_cu_kernel_params *params))                                       \
+    X(GraphAddKernelNode, _v2, 1, (HCQI_CU_NEW_NODE, const hcqi_cu_kernel_params *p)) \
     X(GraphAddMemcpyNode, , 0,                                                     \
-      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
-       const hcqi_cu_copy_params *params, hcqi_cu_context context))                \
+      (HCQI_CU_NEW_NODE, const hcqi_cu_copy_params *p, hcqi_cu_context c))         \
     X(GraphAddMemsetNode, , 0,                                                     \
-      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
-       const hcqi_cu_memset_params *params, hcqi_cu_context context))              \
-    X(GraphAddEmptyNode, , 0,                                                      \
-      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count)) \
+      (HCQI_CU_NEW_NODE, const hcqi_cu_memset_params *p, hcqi_cu_context c))       \
+    X(GraphAddEmptyNode, , 0, (HCQI_CU_NEW_NODE))                                  \
     X(GraphInstantiateWithFlags, , 0,                                              \
-      (hcqi_cu_exec *exec, hcqi_cu_graph graph, unsigned long long flags))         \
-    X(StreamIsCapturing, , 0, (hcqi_cu_stream stream, int *status))                \
+      (hcqi_cu_exec *exec, hcqi_cu_graph g, unsigned long long flags))             \
+    X(StreamIsCapturing, , 0, (hcqi_cu_stream s, int *status))                     \
     X(ThreadExchangeStreamCaptureMode, , 0, (int *mode))                           \
-    X(GraphUpload, , 0, (hcqi_cu_exec exec, hcqi_cu_stream stream))                \
-    X(GraphLaunch, , 0, (hcqi_cu_exec exec, hcqi_cu_stream stream))                \
+    X(GraphUpload, , 0, (hcqi_cu_exec exec, hcqi_cu_stream s))                     \
+    X(GraphLaunch, , 0, (hcqi_cu_exec exec, hcqi_cu_stream s))                     \
     X(GraphExecDestroy, , 0, (hcqi_cu_exec exec))                                  \
     X(GraphExecKernelNodeSetParams, _v2, 1,                                        \
-      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_kernel_params *params)) \
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_kernel_params *p))      \
     X(GraphExecMemcpyNodeSetParams, , 0,                                           \
-      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_copy_params *params,    \
-       hcqi_cu_context context))                                                   \
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_copy_params *p, hcqi_cu_context c)) \
     X(GraphExecMemsetNodeSetParams, , 0,                                           \
-      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memset_params *params,  \
-       hcqi_cu_context context))
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memset_params *p, hcqi_cu_context c))
 
 /* These may be missing. */
+#define HCQI_CU_VALUE_ARGS                                                         \
+    (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value, unsigned int flags)
 #define HCQI_CUDA_OPTIONAL(X)                                                      \
-    X(StreamWriteValue64_v2, , 0,                                                  \
-      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
-       unsigned int flags))                                                        \
-    X(StreamWaitValue64_v2, , 0,                                                   \
-      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
-       unsigned int flags))                                                        \
-    X(StreamWriteValue64, , 0,                                                     \
-      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
-       unsigned int flags))                                                        \
-    X(StreamWaitValue64, , 0,                                                      \
-      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
-       unsigned int flags))                                                        \
+    X(StreamWriteValue64, _v2, 0, HCQI_CU_VALUE_ARGS)                              \
+    X(StreamWaitValue64, _v2, 0, HCQI_CU_VALUE_ARGS)                               \
     X(GraphNodeSetEnabled, , 0, (hcqi_cu_exec exec, hcqi_cu_node node, unsigned int enabled)) \
     X(FuncLoad, , 0, (hcqi_cu_function function))                                  \
     X(PointerGetAttribute, , 0, (void *value, int attribute, hcqi_cu_ptr address)) \
@@ -561,8 +537,8 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
     X(MemPoolSetAccess, , 0, (hcqi_cu_pool pool, const hcqi_cu_access *access, size_t count)) \
     X(MemPoolTrimTo, , 0, (hcqi_cu_pool pool, size_t keep))                        \
     X(MemAllocFromPoolAsync, , 0,                                                  \
-      (hcqi_cu_ptr *address, size_t size, hcqi_cu_pool pool, hcqi_cu_stream stream)) \
-    X(MemFreeAsync, , 0, (hcqi_cu_ptr address, hcqi_cu_stream stream))
+      (hcqi_cu_ptr *address, size_t size, hcqi_cu_pool pool, hcqi_cu_stream s))    \
+    X(MemFreeAsync, , 0, (hcqi_cu_ptr address, hcqi_cu_stream s))
 
 #define HCQI_CUDA_MEMBER(member, suffix, older, args) int(HCQI_CU_API *member) args;
 #define HCQI_CUDA_NAME(member, suffix, older, args)                                \
@@ -591,90 +567,41 @@ enum { HCQI_CUDA_NEEDED_COUNT = 0 HCQI_CUDA_NEEDED(HCQI_CUDA_ONE) };
 #endif
 
 /* hcq's own kernels. The version is old enough for all drivers that hcq takes. */
+#define HCQI_CUDA_PTX_THREAD /* %d4: this one's number, %d5: how many there are */ \
+    "  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;\n"        \
+    "  mov.u32 %r4, %nctaid.x; mul.wide.u32 %d4, %r1, %r2; cvt.u64.u32 %d5, %r3;\n" \
+    "  add.u64 %d4, %d4, %d5; mul.wide.u32 %d5, %r2, %r4;\n"
+
 static const char hcqi_cuda_ptx[] =
-    ".version 6.0\n"
-    ".target sm_50\n"
-    ".address_size 64\n"
-    ".visible .entry hcq_stamp(.param .u64 dst)\n"
-    "{\n"
-    "    .reg .b64 %d<3>;\n"
-    "    ld.param.u64 %d1, [dst];\n"
-    "    mov.u64 %d2, %globaltimer;\n"
-    "    st.volatile.global.u64 [%d1], %d2;\n"
-    "    membar.sys;\n"
-    "    ret;\n"
+    ".version 6.0\n.target sm_50\n.address_size 64\n"
+    ".visible .entry hcq_stamp(.param .u64 dst) {\n"
+    "  .reg .b64 %d<3>;\n"
+    "  ld.param.u64 %d1, [dst]; mov.u64 %d2, %globaltimer;\n"
+    "  st.volatile.global.u64 [%d1], %d2; membar.sys; ret;\n"
     "}\n"
-    ".visible .entry hcq_fill(.param .u64 dst, .param .u64 value, .param .u64 count)\n"
-    "{\n"
-    "    .reg .pred %p<2>;\n"
-    "    .reg .b32 %r<5>;\n"
-    "    .reg .b64 %d<8>;\n"
-    "    ld.param.u64 %d1, [dst];\n"
-    "    ld.param.u64 %d2, [value];\n"
-    "    ld.param.u64 %d3, [count];\n"
-    "    mov.u32 %r1, %ctaid.x;\n"
-    "    mov.u32 %r2, %ntid.x;\n"
-    "    mov.u32 %r3, %tid.x;\n"
-    "    mov.u32 %r4, %nctaid.x;\n"
-    "    mul.wide.u32 %d4, %r1, %r2;\n"
-    "    cvt.u64.u32 %d5, %r3;\n"
-    "    add.u64 %d4, %d4, %d5;\n"
-    "    mul.wide.u32 %d5, %r2, %r4;\n"
-    "again:\n"
-    "    setp.ge.u64 %p1, %d4, %d3;\n"
-    "    @%p1 bra over;\n"
-    "    shl.b64 %d6, %d4, 3;\n"
-    "    add.u64 %d7, %d1, %d6;\n"
-    "    st.global.u64 [%d7], %d2;\n"
-    "    add.u64 %d4, %d4, %d5;\n"
-    "    bra again;\n"
-    "over:\n"
-    "    ret;\n"
+    ".visible .entry hcq_fill(.param .u64 dst, .param .u64 value, .param .u64 count) {\n"
+    "  .reg .pred %p<2>; .reg .b32 %r<5>; .reg .b64 %d<8>;\n"
+    "  ld.param.u64 %d1, [dst]; ld.param.u64 %d2, [value]; ld.param.u64 %d3, [count];\n"
+    HCQI_CUDA_PTX_THREAD
+    "again: setp.ge.u64 %p1, %d4, %d3; @%p1 bra over;\n"
+    "  shl.b64 %d6, %d4, 3; add.u64 %d7, %d1, %d6; st.global.u64 [%d7], %d2;\n"
+    "  add.u64 %d4, %d4, %d5; bra again;\n"
+    "over: ret;\n"
     "}\n"
-    ".visible .entry hcq_copy(.param .u64 dst, .param .u64 src, .param .u64 size)\n"
-    "{\n"
-    "    .reg .pred %p<3>;\n"
-    "    .reg .b16 %h1;\n"
-    "    .reg .b32 %r<5>;\n"
-    "    .reg .b64 %d<11>;\n"
-    "    ld.param.u64 %d1, [dst];\n"
-    "    ld.param.u64 %d2, [src];\n"
-    "    ld.param.u64 %d3, [size];\n"
-    "    mov.u32 %r1, %ctaid.x;\n"
-    "    mov.u32 %r2, %ntid.x;\n"
-    "    mov.u32 %r3, %tid.x;\n"
-    "    mov.u32 %r4, %nctaid.x;\n"
-    "    mul.wide.u32 %d4, %r1, %r2;\n"
-    "    cvt.u64.u32 %d5, %r3;\n"
-    "    add.u64 %d4, %d4, %d5;\n"
-    "    mul.wide.u32 %d5, %r2, %r4;\n"
-    "    or.b64 %d6, %d1, %d2;\n"
-    "    or.b64 %d6, %d6, %d3;\n"
-    "    and.b64 %d6, %d6, 7;\n"
-    "    setp.ne.u64 %p1, %d6, 0;\n"
-    "    @%p1 bra bytes;\n"
-    "    shr.u64 %d3, %d3, 3;\n"
-    "words:\n"
-    "    setp.ge.u64 %p2, %d4, %d3;\n"
-    "    @%p2 bra over;\n"
-    "    shl.b64 %d7, %d4, 3;\n"
-    "    add.u64 %d8, %d2, %d7;\n"
-    "    add.u64 %d9, %d1, %d7;\n"
-    "    ld.global.u64 %d10, [%d8];\n"
-    "    st.global.u64 [%d9], %d10;\n"
-    "    add.u64 %d4, %d4, %d5;\n"
-    "    bra words;\n"
-    "bytes:\n"
-    "    setp.ge.u64 %p2, %d4, %d3;\n"
-    "    @%p2 bra over;\n"
-    "    add.u64 %d8, %d2, %d4;\n"
-    "    add.u64 %d9, %d1, %d4;\n"
-    "    ld.global.u8 %h1, [%d8];\n"
-    "    st.global.u8 [%d9], %h1;\n"
-    "    add.u64 %d4, %d4, %d5;\n"
-    "    bra bytes;\n"
-    "over:\n"
-    "    ret;\n"
+    ".visible .entry hcq_copy(.param .u64 dst, .param .u64 src, .param .u64 size) {\n"
+    "  .reg .pred %p<3>; .reg .b16 %h1; .reg .b32 %r<5>; .reg .b64 %d<11>;\n"
+    "  ld.param.u64 %d1, [dst]; ld.param.u64 %d2, [src]; ld.param.u64 %d3, [size];\n"
+    HCQI_CUDA_PTX_THREAD
+    "  or.b64 %d6, %d1, %d2; or.b64 %d6, %d6, %d3; and.b64 %d6, %d6, 7;\n"
+    "  setp.ne.u64 %p1, %d6, 0; @%p1 bra bytes; shr.u64 %d3, %d3, 3;\n"
+    "words: setp.ge.u64 %p2, %d4, %d3; @%p2 bra over;\n"
+    "  shl.b64 %d7, %d4, 3; add.u64 %d8, %d2, %d7; add.u64 %d9, %d1, %d7;\n"
+    "  ld.global.u64 %d10, [%d8]; st.global.u64 [%d9], %d10;\n"
+    "  add.u64 %d4, %d4, %d5; bra words;\n"
+    "bytes: setp.ge.u64 %p2, %d4, %d3; @%p2 bra over;\n"
+    "  add.u64 %d8, %d2, %d4; add.u64 %d9, %d1, %d4;\n"
+    "  ld.global.u8 %h1, [%d8]; st.global.u8 [%d9], %h1; add.u64 %d4, %d4, %d5; bra bytes;\n"
+    "over: ret;\n"
     "}\n";
 
 /* ========================================================================== */
@@ -865,13 +792,11 @@ typedef struct hcqi_cuda_device {
     uint32_t flags;
     uint32_t capability, processors;
     uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args, warp, integrated;
-    int memops;                        /* 2, 1, 0: events */
+    int memops;                        /* 0: events */
     int value_waits, graphs, has_import, has_read_only, has_stamp;
     int gathers;                       /* the driver begins when it is asked */
     uint64_t spin_ns;                  /* 0 = never */
     uint64_t nap_late_ns;              /* atomic: how much longer a sleep takes than asked for */
-    int(HCQI_CU_API *write_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
-    int(HCQI_CU_API *wait_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
 
     uint32_t compute_lanes, copy_lanes;
     hcqi_cuda_lane *lanes[HCQI_CUDA_ALL_LANES]; /* compute, copy, imported */
@@ -2184,7 +2109,8 @@ static int hcqi_cuda_kernel_of(const hcqi_cuda_device *d, const hcq_packet *p,
         params->extra = hcqi_cuda_extra_make(&k->extra, k->taking, at + sizeof row);
         return 1;
     }
-    int stamps = p->kind == HCQ_COMMAND_TIMESTAMP, copies = d->has_stamp && hcqi_cuda_is_hosts(d, p);
+    int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
+    int copies = d->has_stamp && hcqi_cuda_is_hosts(d, p);
     if (!d->has_stamp || (!stamps && !copies && p->value_size < 8)) { return 0; }
     params->func = stamps ? d->stamp : copies ? d->copy : d->fill;
     k->args[0] = stamps ? p->u.stamp.dst : p->u.fill.dst;
@@ -2970,7 +2896,7 @@ static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) 
     }
     g->call = "cuStreamWaitValue64";
     hcqi_cuda_count(&d->waits_value, 1);
-    return d->wait_value(stream, other->word_address, wait->epoch, HCQI_CU_WAIT_GEQ);
+    return d->api->StreamWaitValue64(stream, other->word_address, wait->epoch, HCQI_CU_WAIT_GEQ);
 }
 
 /* What clears new memory comes first. */
@@ -3006,7 +2932,7 @@ static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
     }
     if (r == HCQI_CU_OK && d->memops && !(recorded && lane->unstored < HCQI_CUDA_UNSTORED)) {
         g->call = "cuStreamWriteValue64";
-        r = d->write_value(g->end, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
+        r = d->api->StreamWriteValue64(g->end, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
         hcqi_cuda_count(&d->writes, 1);
         if (r == HCQI_CU_OK) { hcqi_atomic_store64(&lane->stored, epoch); }
         lane->unstored = 0;
@@ -3056,9 +2982,15 @@ static int hcqi_cuda_give_behind(hcqi_cuda_lane *lane, hcqi_cu_stream stream) {
         r = lane->d->api->StreamWaitEvent(stream, event->handle, 0);
         hcqi_cuda_event_put(lane->d, event);
     } else if (!done) {
-        r = lane->d->wait_value(stream, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
+        r = lane->d->api->StreamWaitValue64(stream, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
     }
     return r;
+}
+
+/* Under lane->relay_lock. */
+static int hcqi_cuda_relay_open(hcqi_cuda_lane *lane) {
+    if (lane->relay != NULL) { return HCQI_CU_OK; }
+    return lane->d->api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
 }
 
 /* A lent stream that its owner captures keeps what it is given for a graph of theirs: the batch
@@ -3076,9 +3008,7 @@ static int hcqi_cuda_give_lent(hcqi_cuda_giving *g) {
         return r;
     }
     hcqi_word_lock(&lane->relay_lock);
-    if (lane->relay == NULL) {
-        r = api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
-    }
+    r = hcqi_cuda_relay_open(lane);
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_behind(lane, lane->relay); }
     hcqi_word_unlock(&lane->relay_lock);
     if (r != HCQI_CU_OK) { return r; }
@@ -3247,12 +3177,9 @@ static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
 
 /* Does anything tell of an error? To ask for a lent stream would end a capture by its owner. */
 static void hcqi_cuda_lane_ask(hcqi_cuda_lane *lane) {
-    const hcqi_cuda_device *d = lane->d;
-    if (lane->lent) {
-        hcqi_cuda_asked(lane, d->api->EventQuery(d->past->handle), "cuEventQuery");
-    } else {
-        hcqi_cuda_asked(lane, d->api->StreamQuery(lane->stream), "cuStreamQuery");
-    }
+    const hcqi_cuda_api *api = lane->d->api;
+    int r = lane->lent ? api->EventQuery(lane->d->past->handle) : api->StreamQuery(lane->stream);
+    hcqi_cuda_asked(lane, r, lane->lent ? "cuEventQuery" : "cuStreamQuery");
 }
 
 /* Words do not tell of errors: once in a while the stream is asked. */
@@ -3718,18 +3645,13 @@ static int hcqi_cuda_gathers(void) {
 /* Which native means lanes count by. */
 static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     const hcqi_cuda_api *api = d->api;
-    int now = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->StreamWriteValue64_v2 != NULL &&
-              api->StreamWaitValue64_v2 != NULL;
-    int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->StreamWriteValue64 != NULL &&
-              api->StreamWaitValue64 != NULL;
-    d->memops = now ? 2 : old && (d->flags & HCQ_CUDA_MEMOPS);
+    d->memops = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->StreamWriteValue64 != NULL &&
+                api->StreamWaitValue64 != NULL;
     int lent = d->stream_count != 0 || !d->retained;
     if ((d->flags & HCQ_CUDA_EVENTS) || (lent && !(d->flags & HCQ_CUDA_MEMOPS))) { d->memops = 0; }
     if (!d->memops && (d->flags & HCQ_CUDA_MEMOPS)) {
         hcq_backend_log(d->device, HCQ_OK, "cuda.flags: no stream memory operations, events");
     }
-    d->write_value = d->memops == 1 ? api->StreamWriteValue64 : api->StreamWriteValue64_v2;
-    d->wait_value = d->memops == 1 ? api->StreamWaitValue64 : api->StreamWaitValue64_v2;
     d->value_waits = d->memops != 0 && !(d->flags & HCQ_CUDA_NO_VALUE_WAITS);
     d->gathers = hcqi_cuda_gathers();
     if (d->gathers) { d->value_waits = 0; } /* the store may come too late */
@@ -4225,13 +4147,10 @@ HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_progra
 /* There is no event of the lane's: one behind a wait for its word. */
 static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
                                  hcqi_cuda_event **event) {
-    int r = HCQI_CU_OK;
     hcqi_word_lock(&lane->relay_lock);
-    if (lane->relay == NULL) {
-        r = d->api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
-    }
+    int r = hcqi_cuda_relay_open(lane);
     if (r == HCQI_CU_OK) {
-        r = d->wait_value(lane->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
+        r = d->api->StreamWaitValue64(lane->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
     }
     *event = r == HCQI_CU_OK ? hcqi_cuda_event_get(d) : NULL;
     if (r == HCQI_CU_OK && *event == NULL) { r = hcqi_cuda_event_none(d); }

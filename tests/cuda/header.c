@@ -86,7 +86,6 @@ DEVICE(MAX_SHARED_OPTIN, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 DEVICE(HOST_REGISTER, HOST_REGISTER_SUPPORTED)
 DEVICE(REGISTER_READ_ONLY, READ_ONLY_HOST_REGISTER_SUPPORTED) DEVICE(MEMORY_POOLS, MEMORY_POOLS_SUPPORTED)
 #if CUDA_VERSION >= 12000
-DEVICE(MEMOPS_V1_64, CAN_USE_64_BIT_STREAM_MEM_OPS_V1)
 DEVICE(MEMOPS_64, CAN_USE_64_BIT_STREAM_MEM_OPS)
 #endif
 
@@ -182,8 +181,6 @@ static int failures;
 /* cuda.h has all of them, and defines the plain names as those of the newest versions:
    every member gets the function of its name. */
 #if CUDA_VERSION >= 12040
-#undef cuStreamWriteValue64            /* except these, which are looked up both ways */
-#undef cuStreamWaitValue64
 
 #define TEXT(text) #text
 #define STRING(name) TEXT(name)
@@ -221,9 +218,6 @@ struct same_call<R (*)(A, As...), S (*)(B, Bs...)> {
     enum { yes = alike<A, B>::yes && same_call<R (*)(As...), S (*)(Bs...)>::yes };
 };
 
-/* The old functions are not declared; they have the new ones' parameters. */
-#define cuStreamWriteValue64 cuStreamWriteValue64_v2
-#define cuStreamWaitValue64 cuStreamWaitValue64_v2
 #define SAME_CALL(member, suffix, older, args)                                     \
     static_assert(same_call<decltype(hcqi_cuda_api::member), decltype(&cu##member)>::yes, #member);
 HCQI_CUDA_NEEDED(SAME_CALL)

@@ -11,7 +11,7 @@ TEST(handles_of_a_device) {
     hcq_cuda_lane_info lane, copy;
     hcq_device_info device = test_info(T.dev);
     CHECK(info.context && info.library && info.driver_version >= 11040 && info.processors > 0);
-    CHECK(info.capability >= 30 && info.memops <= 2 && info.value_waits <= 1);
+    CHECK(info.capability >= 30 && info.memops <= 1 && info.value_waits <= 1);
     CHECK(info.graphs == !(test_cuda_desc.flags & HCQ_CUDA_NO_GRAPHS));
     CHECK(info.device_times == ((device.features & HCQ_FEATURE_PROFILING) != 0));
     CHECK(device.name[0] && strcmp(device.backend, "CUDA") == 0);

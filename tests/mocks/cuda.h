@@ -47,8 +47,6 @@ enum {
     MOCK_CUDA_NO_JIT = 4,              /* no compiler for PTX (221) */
     MOCK_CUDA_NO_PEERS = 8,            /* devices do not reach each other's memory */
     MOCK_CUDA_NO_REGISTER = 16,        /* cuMemHostRegister returns 801 */
-    MOCK_CUDA_MEMOPS_V1 = 32,          /* the old memory operations work: the driver's module
-                                          parameter is set [they return 801] */
     MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies to memory that is not pinned; those from it
                                           always are */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */

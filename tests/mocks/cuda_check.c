@@ -374,10 +374,8 @@ CASE(value_mistakes) {
     MISUSE(s, "waits for a value", cuStreamWaitValue64_v2(s, pinned(0), 3, 0));
     IS(801, cuStreamWriteValue64(s, pinned(0), 1, 0)); /* the old one */
     rig_close();
-    RIG(.flags = MOCK_CUDA_NO_MEMOPS | MOCK_CUDA_MEMOPS_V1);
+    RIG(.flags = MOCK_CUDA_NO_MEMOPS);
     IS(801, cuStreamWriteValue64_v2(R.s[0], pinned(0), 1, 0));
-    OK(cuStreamWriteValue64(R.s[0], pinned(0), 1, 0));
-    OK(cuStreamWaitValue64(R.s[0], pinned(0), 1, 0));
     rig_close();
     RIG(.queues = 2, .watchdog_ms = 50);
     MISUSE(R.s[0], "of that kind", cuStreamWaitValue64_v2(R.s[0], pinned(0), 0, 1));

@@ -85,8 +85,7 @@ static int mc_attribute(int *value, int attribute) {
     case 41: *value = 1; break;        /* unified addressing */
     case 75: *value = (int)M.desc.capability / 10; break;
     case 76: *value = (int)M.desc.capability % 10; break;
-    case 92: *value = !(flags & MOCK_CUDA_MEMOPS_V1); break; /* 32 bits, of old functions */
-    case 93: *value = (flags & MOCK_CUDA_MEMOPS_V1) != 0; break;
+    case 92: *value = 1; break;        /* 32 bits, of old functions */
     case 94: *value = 1; break;
     case 97: *value = MC_SHARED_OPTIN; break;
     case 99: *value = !(flags & MOCK_CUDA_NO_REGISTER); break;

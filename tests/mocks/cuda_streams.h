@@ -219,11 +219,11 @@ MC_API(cuMemsetD2D32Async, mc_address dst, size_t pitch, unsigned value, size_t 
 
 /* ---- memory operations ---- */
 
-/* Looks at one; `old`: by a function without _v2. Waits are those for >=. */
+/* Looks at one; `old`: by a function without _v2, which drivers refuse. Waits are those for >=. */
 static int mc_value_check(const mc_value *v, unsigned kind, int old) {
     uint32_t flags = M.desc.flags;
     int waits = v->type == MC_WAIT64;
-    MC_RULE(old ? flags & MOCK_CUDA_MEMOPS_V1 : !(flags & MOCK_CUDA_NO_MEMOPS), MC_NOT_SUPPORTED);
+    MC_RULE(!old && !(flags & MOCK_CUDA_NO_MEMOPS), MC_NOT_SUPPORTED);
     MC_RULE((waits || v->type == MC_WRITE64) && !kind,
             mc_misuse("the mock has no memory operation of that kind"));
     MC_RULE(v->address % 8 == 0,
