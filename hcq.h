@@ -83,6 +83,7 @@
        HCQ_API              how public functions are declared     [extern]
        HCQ_ASSERT(x)        own assertion                         [assert]
        HCQ_VALIDATE         1 or 0: deep checks, errors to stderr [!NDEBUG]
+       HCQ_CHECK            compile the checker of order in (hcq_check.h)
        HCQ_NO_FUTEX         sleep on condition variables on Linux, too
 
    ============================================================================
@@ -320,7 +321,8 @@ extern "C" {
     X(HCQ_ERROR_NATIVE, -13, "the native API refused a call")                      \
     X(HCQ_ERROR_HOST, -14, "a host or custom command reported an error")           \
     X(HCQ_ERROR_EXISTS, -15, "already registered")                                 \
-    X(HCQ_ERROR_ALIAS, -16, "a graph's input overlaps other memory of it")
+    X(HCQ_ERROR_ALIAS, -16, "a graph's input overlaps other memory of it")         \
+    X(HCQ_ERROR_RACE, -17, "two commands touch the same bytes in no order")
 
 typedef enum hcq_result {
 #define HCQI_ENUM(name, value, text) name = value,
@@ -416,7 +418,12 @@ typedef struct hcq_memory_hooks {
     void *user;
 } hcq_memory_hooks;
 
-enum { HCQ_DEVICE_COVERAGE = 1 };      /* count each program's runs, not what of it ran */
+enum {
+    HCQ_DEVICE_COVERAGE = 1,           /* count each program's runs, not what of it ran */
+    HCQ_DEVICE_CHECK = 2,              /* find what nothing orders: hcq_check.h; ... */
+    HCQ_DEVICE_CHECK_FAILS = 4,        /* ... that fails with HCQ_ERROR_RACE, ... */
+    HCQ_DEVICE_CHECK_THREADS = 8       /* ... and each thread has an order of its own */
+};
 
 /* How to open a device. All zero gives the defaults, in brackets. */
 typedef struct hcq_device_desc {
@@ -485,6 +492,7 @@ typedef enum hcq_query {
     HCQ_QUERY_SUBGROUP,                /* threads that go in step: a warp; 1 on the CPU */
     HCQ_QUERY_ADDRESS_ALIGN,           /* of a view that any kernel may get, bytes */
     HCQ_QUERY_UNIFIED,                 /* 1: device and host have the same memory, else 0 */
+    HCQ_QUERY_RACES,                   /* that HCQ_DEVICE_CHECK found */
     HCQ_QUERY_BACKEND = 1000           /* a backend's own keys start here */
 } hcq_query;
 
@@ -1700,6 +1708,11 @@ typedef struct hcqi_allocation hcqi_allocation;
 typedef struct hcqi_launch hcqi_launch;
 typedef struct hcqi_graph hcqi_graph;
 typedef struct hcqi_profile hcqi_profile;
+typedef struct hcqi_past hcqi_past;    /* hcq_check.h's: */
+typedef struct hcqi_chain hcqi_chain;
+typedef struct hcqi_releases hcqi_releases;
+typedef struct hcqi_shadow hcqi_shadow;
+typedef struct hcqi_ends hcqi_ends;
 struct hcqi_submit;
 struct hcqi_resolve;
 
@@ -1796,6 +1809,7 @@ struct hcqi_signal {
     hcqi_site source;                  /* who raised it last, for the profile; at 0: the host */
     hcqi_waiter *held, *reach;
     uint64_t check_mark, check_value;  /* scratch of hcqi_raise_check */
+    hcqi_releases *releases;
 };
 
 /* Where a job waits in line by `ready_next`, the first come first: one at a time. */
@@ -1841,6 +1855,7 @@ struct hcqi_lane {
     hcqi_line stall;                   /* jobs that wait for a counter swap */
     hcqi_failures failures;            /* of epochs */
     uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
+    hcqi_chain *chain;
 };
 
 typedef enum hcqi_job_state {
@@ -1876,6 +1891,8 @@ struct hcq_job {
     uint64_t *values;                  /* its own list, not the version's, or NULL */
     uint64_t due;                      /* of a host command: the epoch that it follows */
     uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
+    hcqi_past *began;                  /* what the host had seen when it was submitted */
+    hcqi_chain *chain;
     hcqi_waiter *at;                   /* first of those for the next segment, or later */
     hcqi_waiter wait;                  /* the first: the submission's, then its segments' */
 };
@@ -2101,6 +2118,7 @@ struct hcqi_graph {
     hcqi_plan plan;
     hcqi_launch *newest, *idle;        /* launches in flight, and over, by `earlier` */
     uint32_t launch_count, flying;     /* in both; in flight */
+    hcqi_past *past;                   /* of launches whose place another one took */
     struct hcqi_making *making;        /* made by the first launch */
 };
 
@@ -2119,6 +2137,7 @@ struct hcqi_launch {
     hcqi_signal *signals[HCQI_MAX_SLICES]; /* place: the call is done */
     hcqi_last slices[HCQI_MAX_SLICES]; /* their jobs */
     uint32_t signal_count, slice_count;
+    hcqi_past *past;                   /* what is over with it */
     struct hcqi_touch *inputs;         /* where they are */
     uint32_t input_capacity;
 };
@@ -2161,6 +2180,7 @@ struct hcq_queue {
     hcq_queue_kind kind;
     hcq_device *dev;
     hcq_queue *next, *prev;            /* of the device */
+    uint64_t serial;                   /* no other one has it, ever */
     char label[32];
     hcq_result sticky;
     char error[128];                   /* what made it stick */
@@ -2233,6 +2253,7 @@ struct hcqi_allocation {
     hcqi_allocation *next, *prev;      /* in a list of hcq_device.freed_head */
     hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
     hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
+    hcqi_shadow *shadow;
 };
 
 #define HCQI_IMPORTED 0x80000000u      /* no flag of hcq_alloc */
@@ -2293,6 +2314,7 @@ struct hcq_device {
     hcq_error_info error;
     uint32_t lines_lost;               /* of the log, since that was last said */
     hcqi_profile *profile;             /* NULL: never started */
+    hcqi_ends *ends;
     uint64_t swaps, packets_copied, packets_patched;
     hcq_sys_thread service;
     int service_started, service_stop;
@@ -2361,6 +2383,7 @@ static struct hcqi_core {
     uint64_t named_frees;              /* frees of buffers that recordings name */
     uint64_t check_mark;
     uint32_t looks;                    /* that explaining may still take */
+    uint32_t checked;                  /* atomic: devices with HCQ_DEVICE_CHECK */
     uint64_t walks;
     hcqi_message messages[32];
     uint32_t message_count;
@@ -2382,6 +2405,45 @@ static const hcq_backend *hcqi_cuda_backend(void);
 static void hcqi_cuda_fork_child(void);
 #else
 #define hcqi_cuda_backend NULL
+#endif
+
+/* What hcq_check.h wants to know while a device is checked; _APART: without the lock. */
+#ifdef HCQ_CHECK
+struct hcqi_text;
+static void hcqi_order_opened(hcq_device *dev);
+static void hcqi_order_closed(hcq_device *dev);
+static void hcqi_order_submitted(hcq_job *job);
+static hcq_result hcqi_order_segment(hcq_job *job);
+static void hcqi_order_called(hcq_job *job, int begins);
+static void hcqi_order_over(hcq_job *job);
+static void hcqi_order_set(hcqi_signal *s, uint64_t value);
+static void hcqi_order_forget(hcqi_signal *s);
+static void hcqi_order_seen(hcqi_signal *s, uint64_t value);
+static void hcqi_order_waited(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                              hcq_result result);
+static void hcqi_order_copied(const hcq_buffer *b, uint64_t size, int writes, const char *what);
+static void hcqi_order_alloc(hcqi_allocation *a, uint64_t number);
+static void hcqi_order_freed(hcqi_allocation *a);
+static void hcqi_order_launched(hcqi_graph *g, hcqi_launch *launch);
+static void hcqi_order_ungraph(hcqi_graph *g);
+static hcq_result hcqi_order_query(const hcq_device *dev, uint64_t *value);
+static void hcqi_order_dump(struct hcqi_text *t, const hcq_device *dev);
+#define HCQI_CHECKED (hcqi_core.checked != 0)
+#define HCQI_ORDER(call) do { if (HCQI_CHECKED) { call; } } while (0)
+#define HCQI_ORDER_APART(call)                                                     \
+    do {                                                                           \
+        if (hcqi_atomic_load32(&hcqi_core.checked) != 0) {                         \
+            hcqi_enter();                                                          \
+            HCQI_ORDER(call);                                                      \
+            hcqi_leave();                                                          \
+        }                                                                          \
+    } while (0)
+#define HCQI_CHECK_FLAGS (HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS | HCQ_DEVICE_CHECK_THREADS)
+#else
+#define HCQI_CHECKED 0
+#define HCQI_ORDER(call) ((void)0)
+#define HCQI_ORDER_APART(call) ((void)0)
+#define HCQI_CHECK_FLAGS 0
 #endif
 
 #ifdef HCQ_STATIC
@@ -3595,6 +3657,7 @@ static void hcqi_signal_forgive(hcqi_signal *s) {
 static void hcqi_signal_unref(hcqi_signal *s) {
     if (--s->refs != 0) { return; }
     hcq_device *dev = s->dev;
+    HCQI_ORDER(hcqi_order_forget(s));
     hcqi_reason_unref(s->reason);
     hcqi_delete(&dev->hooks, s, sizeof *s);
     hcqi_device_unref(dev);
@@ -4141,6 +4204,7 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
     memmove(&dev->table[at], &dev->table[at + 1], (dev->table_count - at) * sizeof *dev->table);
     dev->allocated_bytes -= a->memory.size;
     if (a->names != 0) { hcqi_core.named_frees++; }
+    HCQI_ORDER(hcqi_order_freed(a));
     a->number = dev->next_number - 1;
     for (uint32_t i = 0; i < a->user_count; i++) {
         hcq_device *other = a->users[i].dev;
@@ -4568,6 +4632,7 @@ static void hcqi_job_list(hcq_job *job) {
     list->tail = job;
     lane->held++;
     lane->dev->held++;
+    HCQI_ORDER(hcqi_order_submitted(job));
 }
 
 static void hcqi_job_unlist(hcq_job *job) {
@@ -4600,6 +4665,7 @@ static void hcqi_prefix_advance(hcq_device *dev) {
 
 static void hcqi_job_free(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
+    HCQI_ORDER(hcqi_order_over(job));
     for (hcqi_waiter *w = &job->wait, *next; w != NULL; w = next) {
         next = w->list;
         if (w->signal != NULL) {
@@ -4903,6 +4969,7 @@ static HCQI_HOT int hcqi_job_next(hcq_job *job) {
 
 /* What the end of an overlapping launch waits for is over: it needs no place in its lane. */
 static HCQI_COLD void hcqi_job_conclude(hcq_job *job) {
+    HCQI_ORDER((void)hcqi_order_segment(job));
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
@@ -4948,7 +5015,9 @@ static hcq_result hcqi_job_look(hcqi_resolve *r) {
 static HCQI_HOT int hcqi_job_pass(const hcqi_resolve *r) {
     hcq_job *job = r->job;
     hcq_device *dev = job->lane->dev;
-    hcq_result result = hcqi_job_hand(job, &r->points);
+    hcq_result result = HCQ_OK;
+    HCQI_ORDER(result = hcqi_order_segment(job));
+    if (result == HCQ_OK) { result = hcqi_job_hand(job, &r->points); }
     if (result != HCQ_OK) {
         hcqi_job_refused(job, result, "submit");
         return 0;
@@ -4977,6 +5046,7 @@ static int hcqi_job_step(hcq_job *job) {
     if (job->values != NULL && !hcqi_job_take(job)) { return 0; }
     const hcqi_segment *seg = hcqi_job_segment(job);
     if (seg != NULL && seg->host) { /* the service thread's, once all before it is complete */
+        HCQI_ORDER((void)hcqi_order_segment(job));
         job->state = HCQI_JOB_DUE;
         job->due = job->unordered ? job->epoch : job->lane->epoch;
         hcqi_service_kick(job->lane->dev);
@@ -5034,6 +5104,7 @@ static HCQI_COLD void hcqi_run_due(void) {
         hcq_notify_fn fn = n->cancelled ? NULL : n->fn;
         void *user = n->user;
         hcq_result result = n->result;
+        HCQI_ORDER(hcqi_order_seen(n->wait.signal, n->wait.value));
         hcqi_notice_free(n);
         hcqi_unlock();
         if (fn != NULL) { fn(user, result); }
@@ -7749,8 +7820,10 @@ static HCQI_COLD void hcqi_service_call(hcq_job *job) {
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
     int carries = (p->flags & HCQI_FAR) != 0, reads = p->u.host.fn == NULL;
+    HCQI_ORDER(hcqi_order_called(job, 1));
     hcq_result r = carries ? job->version->queue->carry(job, p)
                  : reads ? hcqi_service_grid(job->version, p) : hcqi_service_host(dev, p);
+    HCQI_ORDER(hcqi_order_called(job, 0));
     job->state = HCQI_JOB_HELD;
     if (r == HCQ_ERROR_WOULD_BLOCK && carries) { /* a lane is full: again, soon */
         job->state = HCQI_JOB_DUE;
@@ -8182,6 +8255,7 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
                (unsigned long long)device->allocated_bytes, device->table_count,
                (unsigned long long)device->freed_bytes);
+    HCQI_ORDER(hcqi_order_dump(&t, device));
     hcqi_leave();
     return t.length;
 }
@@ -8917,6 +8991,7 @@ static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue
     hcq_queue *q = HCQI_CAST(hcq_queue *, hcqi_new(&dev->hooks, sizeof *q));
     if (q == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     q->magic = HCQI_MAGIC_QUEUE;
+    q->serial = ++hcqi_core.serial;
     q->kind = kind;
     q->dev = dev;
     q->generation = 1;
@@ -9135,6 +9210,7 @@ HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
     HCQI_PASS(hcqi_signal_enter(signal, 0, value == NULL ? "value: is NULL" : NULL, &s));
     hcqi_signal_refresh(s);
     *value = s->kind == HCQI_EXACT ? s->dev->done_prefix : s->value;
+    HCQI_ORDER(hcqi_order_seen(s->kind == HCQI_EXACT ? s->dev->timeline : s, *value));
     return hcqi_leave_with(s->failure);
 }
 
@@ -9155,6 +9231,7 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
                       "value: %llu, the signal is at %llu", (unsigned long long)value,
                       (unsigned long long)s->value);
     s->source.at = 0;
+    HCQI_ORDER(hcqi_order_set(s, value));
     hcqi_signal_raise(s, value);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -9192,6 +9269,7 @@ HCQI_DEF HCQI_COLD hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value
         busy = s->held != NULL || s->reach != NULL;
     }
     HCQI_LEAVE_UNLESS(s->dev, !busy, HCQ_ERROR_BUSY, "signal: pending work names it");
+    HCQI_ORDER(hcqi_order_forget(s));
     s->value = value;
     hcqi_signal_forgive(s);
     s->timestamp = 0;
@@ -9315,7 +9393,7 @@ static void hcqi_explain_wait(hcq_device *dev, const hcq_point *points, uint32_t
 /* With the lock held at the beginning, and free at the end. Where all that is missing was
    handed over, the backend waits for a lane. It is deaf then to what else can end the wait
    for as long as that has lasted: seldom looking costs nothing, a late look is not noticed. */
-static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+static hcq_result hcqi_wait_through(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                                     uint64_t timeout_ns) {
     hcqi_poll poll;
     hcq_result r;
@@ -9357,6 +9435,13 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
         after = HCQ_FOREVER;
     }
     return hcqi_leave_with(r);
+}
+
+static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                                    uint64_t timeout_ns) {
+    hcq_result r = hcqi_wait_through(points, count, mode, timeout_ns);
+    HCQI_ORDER_APART(hcqi_order_waited(points, count, mode, r));
+    return r;
 }
 
 static const char *hcqi_point_bad(hcq_point point) {
@@ -9845,6 +9930,7 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
         hcqi_oom(dev, "alloc_after");
     }
     if (r == HCQ_OK) { *buffer = hcqi_buffer_of(a, a->memory.address); }
+    if (r == HCQ_OK) { HCQI_ORDER(hcqi_order_alloc(a, point->value)); }
     if (r != HCQ_OK) { hcqi_allocation_retire(a); }
     return r;
 }
@@ -9912,6 +9998,7 @@ static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e) {
     uint64_t last = dev->next_number - 1;
     int foreign = dev->eager_signal != NULL && dev->eager_signal->dev != dev;
     int done = last == dev->done_prefix;
+    if (done) { HCQI_ORDER(hcqi_order_seen(dev->timeline, last)); }
     hcq_point all = hcq_at(hcqi_signal_handle(dev->timeline), last);
     hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
     hcq_result r = hcqi_leave_with(dev->lost);
@@ -10216,6 +10303,7 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     if (r != HCQ_OK) { return r == HCQ_NOT_READY ? hcqi_transfer_by_ring(t) : r; }
     if (seen != NULL) {
         r = hcqi_sync_all(dev, &t->e);
+        HCQI_ORDER_APART(hcqi_order_copied(&t->end[k].buffer, t->size, k == 0, t->e.what));
         if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? seen : mine, k == 0 ? mine : seen, t->size); }
         return r;
     }
@@ -10993,6 +11081,10 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     case HCQ_QUERY_COUNTER_SWAPS: answer = device->swaps; break;
     case HCQ_QUERY_PACKETS_COPIED: answer = device->packets_copied; break;
     case HCQ_QUERY_PACKETS_PATCHED: answer = device->packets_patched; break;
+    case HCQ_QUERY_RACES:
+        r = device->ends == NULL ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
+        HCQI_ORDER(r = hcqi_order_query(device, &answer));
+        break;
     default:
         r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED
                                         : device->backend->query(device->self, key, &answer);
@@ -11413,6 +11505,9 @@ static hcq_result hcqi_device_enlist(hcq_device *dev) {
     }
     hcqi_core.devices[slot] = dev;
     if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
+#ifdef HCQ_CHECK
+    hcqi_order_opened(dev);
+#endif
     for (uint32_t k = 0; hcqi_core.watchers != 0 && k < dev->lane_count; k++) {
         hcqi_lane_watch(&dev->lanes[k]);
     }
@@ -11470,6 +11565,7 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     if (dev->desc.label != NULL) { hcqi_copy_label(dev->label, dev->desc.label); }
     hcq_result r = dev->backend->open(driver->self, dev, info->ordinal, &dev->desc, &dev->caps,
                                       &dev->self);
+    if (dev->desc.flags & HCQ_DEVICE_CHECK) { dev->caps.runs_host = 0; } /* where calls are seen */
     if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
     if (r == HCQ_OK) { r = hcqi_device_memory(dev); }
     if (r == HCQ_OK) { hcqi_device_describe(dev); }
@@ -11496,7 +11592,7 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *given, const 
     if (desc != NULL) {
         HCQI_OPEN_UNLESS(desc, (desc->memory.alloc_fn == NULL) == (desc->memory.free_fn == NULL),
                          HCQ_ERROR_INVALID, "memory: needs both functions");
-        HCQI_OPEN_UNLESS(desc, (desc->flags & ~(uint32_t)HCQ_DEVICE_COVERAGE) == 0,
+        HCQI_OPEN_UNLESS(desc, (desc->flags & ~(uint32_t)(HCQ_DEVICE_COVERAGE | HCQI_CHECK_FLAGS)) == 0,
                          HCQ_ERROR_INVALID, "flags: unknown bits");
     }
     memset(&info, 0, sizeof info);
@@ -11712,6 +11808,7 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
         return hcqi_leave_with(r);
     }
     hcqi_close_objects(device);
+    HCQI_ORDER(hcqi_order_closed(device));
     hcqi_core.devices[device->slot] = NULL;
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
     device->closed_next = hcqi_core.closed;
@@ -13047,7 +13144,7 @@ static int hcqi_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **t
     for (uint32_t d = 0; d < devices; d++) {
         const hcqi_submit *there = &g->making->submits[d];
         uint64_t before = there->first - 1;
-        if (before <= there->dev->done_prefix) { continue; }
+        if (before <= there->dev->done_prefix && !HCQI_CHECKED) { continue; }
         hcqi_job_wait_for(job, tail, there->dev->timeline, before);
         (*tail)->order = 1;
     }
@@ -13118,6 +13215,7 @@ static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
     launch->plan = plan->serial;
     launch->serial = ++hcqi_core.serial;
     launch->slice_count = plan->slice_count;
+    HCQI_ORDER(hcqi_order_launched(g, launch));
     for (uint32_t k = 0; k < launch->signal_count; k++) {
         launch->signals[k]->value = 0;
         hcqi_signal_forgive(launch->signals[k]);
@@ -13315,6 +13413,7 @@ static HCQI_COLD void hcqi_graph_delete(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     hcqi_graph *g = q->graph;
     hcqi_graph_clear(q);
+    HCQI_ORDER(hcqi_order_ungraph(g));
     while (g->idle != NULL) {          /* nothing is in flight */
         hcqi_launch *launch = g->idle;
         g->idle = launch->earlier;
@@ -14360,6 +14459,9 @@ HCQI_DEF HCQI_COLD hcq_result hcq_profile_save(hcq_device *const *devices, uint3
 #endif
 #ifdef HCQ_CUDA
 #include "hcq_cuda.h"
+#endif
+#ifdef HCQ_CHECK
+#include "hcq_check.h"
 #endif
 
 /* ========================================================================== */

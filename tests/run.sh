@@ -87,6 +87,7 @@ ptx                    default  -           script tests/kernels/ptx.sh
 vulkan-kernels         default  vulkan      vulkan gcc kernels vulkan,vkmock
 cuda-kernels           default  cuda-mock   cuda gcc kernels cumock
 misuse                 quick    cpu         program gcc misuse cpu
+races                  quick    cpu         program check races cpu,mock
 alloc                  quick    cpu         on_one program gcc alloc cpu
 faults                 default  cpu         on_one program gcc faults cpu
 answers                quick    cpu         answers gcc cpu 1 2
@@ -144,6 +145,11 @@ variants               full     cpu         program gcc conformance cpu-one-engi
 narrow-counters        default  cpu         program gcc conformance cpu-narrow
 mock-variants          full     cpu         program gcc conformance mock-map,mock-no-copy,trace-mock --quick
 misuse-mock            default  cpu         program gcc misuse mock
+check-conformance      default  cpu         program check conformance mock
+check-graph            default  cpu         program check graph cpu --seeds 60
+vulkan-races           default  vulkan      vulkan check races vulkan
+cuda-races             default  cuda-mock   cuda check races cumock
+check-conformance-cpu  full     cpu         program check conformance cpu
 alloc-mock             default  cpu         on_one program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 answers-variants       default  cpu         quickly answers gcc $variants_of_cpu,mock,$variants_of_mock 4 5
@@ -252,6 +258,7 @@ need_vulkan_headers() { # and what makes the shaders of the tests
 compiler_of() { # CONFIG: the compiler and its flags
     case $1 in
     gcc) echo "gcc -std=c11 -O2" ;;
+    check) echo "gcc -std=c11 -O2 -DHCQ_CHECK" ;;
     clang) echo "clang -std=c11 -O2" ;;
     condvar) echo "gcc -std=c11 -O1 -DHCQ_NO_FUTEX" ;;
     release) echo "gcc -std=c99 -O3 -DNDEBUG -DHCQ_VALIDATE=0" ;;
@@ -325,7 +332,7 @@ single_file() {
 choose_backends() { # CONFIG: those that its programs are built with
     with_vulkan='' with_cuda=''
     case $1 in
-    gcc | single | asan | tsan)
+    gcc | check | single | asan | tsan)
         with_cuda=-DHCQ_TEST_CUDA
         ! vulkan_headers || ! command -v spirv-opt >/dev/null || with_vulkan=-DHCQ_TEST_VULKAN
         ;;

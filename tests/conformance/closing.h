@@ -505,6 +505,7 @@ static void long_call_meanwhile(long_caller *c, int closes) {
    profile of a queue that is destroyed, destroying one, or by the set that releases two
    submissions of which the second needs a version of its own. */
 TEST(long_calls_concern_one_device) {
+    T.races_meant = 1;
     hcq_backend backend = mock_named("LONG", "takes long");
     hcq_registry *registry = make_registry();
     hcq_device_desc desc = mock_only_desc();

@@ -511,6 +511,7 @@ TEST(short_waits_are_silent) {
 
 /* Released, but the only version of its queue runs with other values. */
 TEST(explain_versions_in_use) {
+    T.races_meant = 1;
     const hcq_value values[2] = {hcq_number(3), hcq_number(4)};
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done[2];
     hcq_device *device = OPEN_WITH(0, .slots = 1);

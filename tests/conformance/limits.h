@@ -80,6 +80,7 @@ TEST(any_number_of_running_lanes) {
     static const uint32_t counts[] = {1, 2, 3, 8, 15, 16, 17, ALL};
     hcq_device *devices[DEVICES];
     SKIP_IF(!is_cpu() || T.variant->one_fifo, "the lanes do not run beside each other");
+    SKIP_IF(TEST_CHECKED, "one thread calls the host's functions");
     for (uint32_t i = 0; i < DEVICES; i++) {
         devices[i] = OPEN_WITH(i, .compute_lanes = LANES);
     }

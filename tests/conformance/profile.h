@@ -431,6 +431,7 @@ TEST(profile_of_synchronizing) {
 /* Others run in the middle of a submission, behind a host command: the arrow ends at what
    waited. */
 TEST(profile_of_work_in_between) {
+    T.races_meant = 1;
     NEED_PROFILE();
     static char text[4096];
     static host_log log;

@@ -295,6 +295,20 @@ TOASTER: no such device|frames 9 TOASTER
 END
 }
 
+# ---- race ----------------------------------------------------------------------
+
+check_race() { # with an implementation of its own, which has the checker
+    for standard in c99 c++11; do
+        case $standard in c++*) language=c++ ;; *) language=c ;; esac
+        case " $languages " in *" $language "*) ;; *) continue ;; esac
+        "$cc" -x $language -std=$standard $warnings -O1 "$root/examples/race.c" -o "$dir/race" \
+            -pthread -ldl || fail "race.c does not compile as $standard: $cc"
+    done
+    good race
+    says "$dir/out" "race: command 0 (copy) of 'frame'" "nothing orders the two" "to add: " \
+        "ok: 1 race without the wait, 0 with it"
+}
+
 # ---- all -----------------------------------------------------------------------
 
 check_device() { # DEVICE SUBMISSIONS: on any the pictures are the same
@@ -320,6 +334,7 @@ check_cpu() {
     check_bad_digits
     check_digits
     check_few_frames
+    check_race
 }
 
 languages="c++ c"

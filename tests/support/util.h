@@ -218,11 +218,26 @@ typedef struct test_log {
     size_t used;
     uint32_t lines;
     uint32_t validation;               /* of them of Vulkan's layer */
+#ifdef HCQ_CHECK
+    uint32_t hints, hints_seen, races;   /* lines to come of one; all */
+#endif
 } test_log;
 
 static void test_log_line(void *user, hcq_result result, const char *text) {
     test_log *log = (test_log *)user;
     pthread_mutex_lock(&log->lock);
+#ifdef HCQ_CHECK
+    if (result == HCQ_OK && strstr(text, ": possible race: ")) {
+        log->hints = 4;
+        log->hints_seen++;
+    }
+    if (result == HCQ_OK && log->hints) { /* what nobody stated, nobody tests */
+        log->hints--;
+        pthread_mutex_unlock(&log->lock);
+        return;
+    }
+    log->races += result == HCQ_ERROR_RACE;
+#endif
     log->lines++;
     log->validation += strstr(text, "validation: ") != NULL;
     if (sizeof log->text - log->used < strlen(text) + 64) {
@@ -251,6 +266,7 @@ static struct {
     test_resources resources;          /* likewise */
     int warm;                          /* a device was open before the first test */
     int hardware;                      /* a driver of a GPU's that is here */
+    int races_meant;                   /* by this test, where HCQ_CHECK tells them */
     int skipped;
     uint64_t began_ns, open_ns;        /* the test; the longest opening in it */
 } T = {.log = {.lock = PTHREAD_MUTEX_INITIALIZER}};
@@ -351,6 +367,12 @@ static TEST_UNUSED void test_number(const char *file, int line, const char *what
         T.skipped = 1; \
         skip(); \
     } while (0)
+#ifdef HCQ_CHECK
+#define TEST_CHECKED 1                 /* the checker has memory and time of its own */
+#else
+#define TEST_CHECKED 0
+#endif
+
 #define SKIP_IF(condition, reason) \
     do { \
         if (condition) { \
@@ -482,6 +504,9 @@ static hcq_device_desc test_desc_of(hcq_device_desc desc) {
     desc.log_user = desc.log_fn ? desc.log_user : &T.log;
     desc.log_fn = desc.log_fn ? desc.log_fn : test_log_line;
     desc.test = &test_forced;
+#ifdef HCQ_CHECK
+    desc.flags |= HCQ_DEVICE_CHECK;
+#endif
     desc.spin_ns = T.variant->spin_ns;
     desc.staging_bytes = desc.staging_bytes ? desc.staging_bytes : T.variant->staging_bytes;
     memset(&test_cpu_desc, 0, sizeof test_cpu_desc);
@@ -671,6 +696,11 @@ static TEST_UNUSED int test_teardown(void **state) {
     }
     int left = test_left("blocks of memory", T.memory.blocks, 0);
     left |= test_left("objects of the traced backend", trace_left(), T.trace_left);
+#ifdef HCQ_CHECK
+    left |= !T.races_meant && test_left("lines about races", T.log.races, 0);
+    T.log.races = 0;
+    T.races_meant = 0;
+#endif
 #ifdef HCQ_TEST_VULKAN
     left |= test_left("messages of the validation layer", test_vk.messages, 0);
     left |= test_left("of them in the log", T.log.validation, 0); /* closing's are only there */

@@ -1,0 +1,1634 @@
+/* hcq_check.h - the order of commands, checked. Licence: as hcq.h.
+
+   Recipe: keep it beside hcq.h, and define HCQ_CHECK where you define HCQ_IMPLEMENTATION
+   (and where you call what is below). Then open a device with
+
+       hcq_device_desc desc = {0};
+       desc.flags = HCQ_DEVICE_CHECK;
+
+   ============================================================================
+   What it does. Every command of such a device reads and writes bytes. Where two commands
+   touch the same bytes, one of them writes, and nothing orders the two, the result is
+   chance, on this machine or on another one. hcq_check.h finds them when they are handed
+   over, by what orders them and not by when they ran: on the first run, also where they
+   never met. It says so to the logger, once for each pair of commands: both, the bytes,
+   the order that is there, and the calls that are missing. HCQ_QUERY_RACES counts them,
+   hcq_device_dump repeats them, and with HCQ_DEVICE_CHECK_FAILS the submission whose
+   command comes second fails with HCQ_ERROR_RACE, from its segment on.
+
+   What orders. Commands of a queue, but for HCQ_OVERLAP; submissions of a lane, but for
+   HCQ_UNORDERED; a wait behind what raises its signal to that value or, where several
+   may, what is over before each of them; a submission behind all that the host has seen
+   before it: waits that returned, values that it read, copyin, copyout, notifications,
+   host commands. A host command goes by what hcq_queue_access says of it.
+
+   All threads of the host are one: what a call of any of them has seen orders every later
+   call. With HCQ_DEVICE_CHECK_THREADS each has its own order, and hcq_check_meet tells
+   how two of them meet, by a mutex say.
+
+   Which bytes. Copies, fills, writes and grids have their own, arguments of kernels those
+   that hcq_queue_access states. Of another argument nobody knows which bytes the kernel
+   touches between its address and the end of the buffer: that gives a `possible` race,
+   which is logged with HCQ_OK, for loggers that take such lines, and counted nowhere.
+   What the host reads and writes through hcq_buffer.host, or the memory it imported, it
+   declares by hcq_check_host.
+
+   Also: memory used that hcq_alloc_after has not given yet, bytes copied that nobody ever
+   wrote (of memory that the host does not see), imported memory used by the host again
+   while commands still have it.
+
+   What it costs. Memory: for each range of bytes that was treated differently about 100
+   bytes and the last commands there, 200 bytes each, until the host has seen them over.
+   Host commands run on the service thread, also on the CPU. Commands of devices without
+   the flag order, but are not checked. */
+#ifndef HCQ_CHECK_H
+#define HCQ_CHECK_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Says that the calling thread now reads or writes (HCQ_ARG_IN, _OUT, _INOUT) `size` bytes of
+   host memory that buffers have, through hcq_buffer.host or as imported; also just freed ones.
+   Errors: HCQ_ERROR_INVALID (no buffer of a checked device has any of it). */
+HCQ_API hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t access);
+/* With HCQ_DEVICE_CHECK_THREADS: orders what this thread does next behind what others did
+   before they called this with the same `object`, whatever that is. */
+HCQ_API hcq_result hcq_check_meet(const void *object);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HCQ_CHECK_H */
+
+#if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_CHECK_IMPLEMENTED)
+#define HCQI_CHECK_IMPLEMENTED
+HCQI_COLD_BEGIN
+
+/* ========================================================================== */
+/* ---- what is over ---------------------------------------------- >>past - */
+/* Commands follow each other in chains: a lane, the host, a submission that is unordered. A place
+   in one is a tick, which rises; commands that overlap have the same. A past says of each chain
+   up to which tick it is over. Pasts are vector clocks; they are shared, and copied by whoever
+   changes one that others have, too. With the core's lock. */
+
+#define HCQI_RACES 32                  /* texts kept of each device */
+#define HCQI_RACE_LINE 448
+#define HCQI_RACE_TEXT 1792
+#define HCQI_PAIRS 4096                /* that were told */
+#define HCQI_CANDIDATES 16             /* raises that a wait looks at */
+#define HCQI_TICKS 24                  /* bits of a lane's tick within a submission */
+
+typedef struct hcqi_tick { uint64_t chain, tick; } hcqi_tick;
+
+struct hcqi_past {
+    uint32_t refs, count, room;
+    hcqi_tick ticks[1];                /* by chain; `room` of them */
+};
+
+/* The end of something, and what was over before it. chain 0: nothing. */
+typedef struct hcqi_moment { hcqi_past *past; hcqi_tick at; } hcqi_moment;
+
+struct hcqi_chain {
+    hcqi_tick at;                      /* its number, the last tick */
+    hcqi_past *past;                   /* of what comes next */
+    hcqi_past *began;                  /* the submitter's, joined last */
+    int lane, busy;                    /* of a lane; of a job that is not over */
+    char where[64];                    /* for reports */
+};
+
+/* A command that was handed over, or a call of the host's, as long as ranges name it. */
+typedef struct hcqi_deed {
+    uint32_t refs;
+    uint32_t index;                    /* of a command; HCQI_NONE: the host's */
+    hcqi_tick at;
+    uint64_t number;                   /* submission */
+    uint64_t key;                      /* the same for each run of the command */
+    hcqi_site site;
+    char what[48], queue[32], where[64];
+} hcqi_deed;
+
+/* One who read, in a list of a range. */
+typedef struct hcqi_read { struct hcqi_read *next; hcqi_deed *deed; int exact; } hcqi_read;
+
+/* Bytes that were treated alike, in a treap by `first`. A `maybe` is of a kernel that
+   may have written some of them. */
+typedef struct hcqi_cell {
+    struct hcqi_cell *left, *right;
+    uint32_t rank;
+    int written;                       /* by anybody, ever */
+    uint64_t first, end;
+    hcqi_deed *wrote, *maybe;
+    hcqi_read *reads;                  /* since `wrote` */
+} hcqi_cell;
+
+/* What is known of a buffer's bytes. */
+struct hcqi_shadow {
+    hcqi_cell *cells;
+    uint64_t alloc;                    /* the submission that gives the memory; 0: it is given */
+    int blank;                         /* what no command wrote is undefined */
+};
+
+typedef struct hcqi_release { uint64_t value; hcqi_moment moment; } hcqi_release;
+
+/* A signal's raises, by value. Those up to `base` order nothing any more. */
+struct hcqi_releases {
+    struct hcqi_releases *next, **link; /* in hcqi_order.releases */
+    hcqi_signal *signal;
+    hcqi_release *list;
+    uint32_t count, capacity;
+    uint64_t base;
+};
+
+/* A device's ends of submissions, by number, and what is over with all up to one. */
+struct hcqi_ends {
+    hcqi_moment *list;
+    uint64_t first;                    /* number of list[0] */
+    uint32_t count, capacity;
+    hcqi_past *prefix;
+    uint64_t prefix_to;
+    uint64_t races;
+    char (*texts)[HCQI_RACE_TEXT];     /* of the latest */
+};
+
+/* A thread of the host, or all of them. */
+typedef struct hcqi_party {
+    struct hcqi_party *next;
+    uint64_t thread;
+    hcqi_tick at;
+    hcqi_past *past;                   /* with itself */
+} hcqi_party;
+
+typedef struct hcqi_meeting { struct hcqi_meeting *next; const void *object; hcqi_past *past; }
+    hcqi_meeting;
+
+static struct hcqi_order {
+    hcq_memory_hooks hooks;
+    uint32_t devices;                  /* open ones with the flag */
+    int threads;                       /* each is a party */
+    int blind;                         /* memory was out: says nothing any more */
+    uint64_t serial;                   /* of chains */
+    hcqi_chain **chains;               /* by number */
+    uint32_t chain_count, chain_capacity;
+    hcqi_party all, *parties;
+    hcqi_meeting *meetings;
+    hcqi_releases *releases;
+    hcqi_shadow imported;              /* all memory of the host's, by whomever imported */
+    int opaque;                        /* something ran of which nobody knows what it wrote */
+    uint64_t items, limit;             /* deeds, ends, raises; to look what is over */
+    uint64_t chance;
+    uint64_t pairs[HCQI_PAIRS];        /* told: a table by hash */
+    uint32_t pair_count;
+} hcqi_order;
+
+static void *hcqi_order_new(size_t size) {
+    void *made = hcqi_new(&hcqi_order.hooks, size);
+    if (made == NULL) { hcqi_order.blind = 1; }
+    return made;
+}
+
+static size_t hcqi_past_bytes(uint32_t room) {
+    return offsetof(hcqi_past, ticks) + room * sizeof(hcqi_tick);
+}
+
+static hcqi_past *hcqi_past_ref(hcqi_past *past) {
+    if (past != NULL) { past->refs++; }
+    return past;
+}
+
+static void hcqi_past_unref(hcqi_past *past) {
+    if (past == NULL || --past->refs != 0) { return; }
+    hcqi_delete(&hcqi_order.hooks, past, hcqi_past_bytes(past->room));
+}
+
+static void hcqi_past_replace(hcqi_past **past, hcqi_past *by) {
+    hcqi_past *old = *past;
+    *past = hcqi_past_ref(by);
+    hcqi_past_unref(old);
+}
+
+/* The place of a chain in it, or of the first one behind. */
+static uint32_t hcqi_past_place(const hcqi_past *past, uint64_t chain) {
+    uint32_t low = 0, high = past == NULL ? 0 : past->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (past->ticks[middle].chain < chain) { low = middle + 1; } else { high = middle; }
+    }
+    return low;
+}
+
+/* How far the chain is over; 0: nothing of it. */
+static uint64_t hcqi_past_of(const hcqi_past *past, uint64_t chain) {
+    uint32_t at = hcqi_past_place(past, chain);
+    int has = past != NULL && at < past->count && past->ticks[at].chain == chain;
+    return has ? past->ticks[at].tick : 0;
+}
+
+static int hcqi_past_has(const hcqi_past *past, hcqi_tick at) {
+    return hcqi_past_of(past, at.chain) >= at.tick;
+}
+
+/* Nobody else's, with room for so many more; NULL = out of memory. */
+static hcqi_past *hcqi_past_own(hcqi_past **past, uint32_t more) {
+    const hcqi_past *old = *past;
+    uint32_t count = old == NULL ? 0 : old->count;
+    if (old != NULL && old->refs == 1 && old->room >= count + more) { return *past; }
+    uint32_t room = count + more + 4 + count / 2;
+    hcqi_past *own = HCQI_CAST(hcqi_past *, hcqi_order_new(hcqi_past_bytes(room)));
+    if (own == NULL) { return NULL; }
+    if (count != 0) { memcpy(own->ticks, old->ticks, count * sizeof *own->ticks); }
+    own->refs = 1;
+    own->count = count;
+    own->room = room;
+    hcqi_past_unref(*past);
+    *past = own;
+    return own;
+}
+
+static void hcqi_past_put(hcqi_past **past, hcqi_tick at) {
+    if (at.chain == 0 || hcqi_past_has(*past, at)) { return; }
+    uint32_t place = hcqi_past_place(*past, at.chain);
+    int there = *past != NULL && place < (*past)->count && (*past)->ticks[place].chain == at.chain;
+    hcqi_past *own = hcqi_past_own(past, there ? 0 : 1);
+    if (own == NULL) { return; }
+    if (!there) {
+        memmove(&own->ticks[place + 1], &own->ticks[place],
+                (own->count - place) * sizeof *own->ticks);
+        own->count++;
+    }
+    own->ticks[place] = at;
+}
+
+/* Chains of `from` that `to` lacks; *later: has others, but less of them. */
+static uint32_t hcqi_past_lacks(const hcqi_past *to, const hcqi_past *from, int *later) {
+    uint32_t lacks = 0, count = to == NULL ? 0 : to->count;
+    *later = 0;
+    for (uint32_t i = 0, k = 0; k < from->count; k++) {
+        while (i < count && to->ticks[i].chain < from->ticks[k].chain) { i++; }
+        if (i == count || to->ticks[i].chain != from->ticks[k].chain) {
+            lacks++;
+        } else if (to->ticks[i].tick < from->ticks[k].tick) {
+            *later = 1;
+        }
+    }
+    return lacks;
+}
+
+/* What is over in either of them. */
+static void hcqi_past_join(hcqi_past **to, hcqi_past *from) {
+    int later;
+    if (from == NULL || from == *to) { return; }
+    if (*to == NULL) {
+        *to = hcqi_past_ref(from);
+        return;
+    }
+    uint32_t lacks = hcqi_past_lacks(*to, from, &later), i = (*to)->count, k = from->count;
+    if (lacks == 0 && !later) { return; }
+    hcqi_past *own = hcqi_past_own(to, lacks);
+    if (own == NULL) { return; }
+    for (uint32_t at = i + lacks; k > 0;) { /* from the end, so that nothing is in the way */
+        const hcqi_tick *theirs = &from->ticks[k - 1];
+        if (i > 0 && own->ticks[i - 1].chain > theirs->chain) {
+            own->ticks[--at] = own->ticks[--i];
+        } else if (i > 0 && own->ticks[i - 1].chain == theirs->chain) {
+            hcqi_tick mine = own->ticks[--i];
+            own->ticks[--at] = mine.tick > theirs->tick ? mine : *theirs;
+            k--;
+        } else {
+            own->ticks[--at] = *theirs;
+            k--;
+        }
+    }
+    own->count += lacks;
+}
+
+/* What is over in both of them. */
+static void hcqi_past_meet(hcqi_past **to, const hcqi_past *from) {
+    uint32_t count = 0;
+    hcqi_past *own = *to == NULL ? NULL : hcqi_past_own(to, 0);
+    for (uint32_t i = 0; own != NULL && i < own->count; i++) {
+        hcqi_tick at = own->ticks[i];
+        uint64_t other = hcqi_past_of(from, at.chain);
+        if (other < at.tick) { at.tick = other; }
+        if (at.tick != 0) { own->ticks[count++] = at; }
+    }
+    if (own != NULL) { own->count = count; }
+}
+
+static void hcqi_moment_join(hcqi_past **to, const hcqi_moment *m) {
+    hcqi_past_join(to, m->past);
+    hcqi_past_put(to, m->at);
+}
+
+static hcqi_moment hcqi_moment_of(const hcqi_chain *c) {
+    hcqi_moment m = { hcqi_past_ref(c->past), c->at };
+    hcqi_order.items++;
+    return m;
+}
+
+static void hcqi_moment_drop(hcqi_moment *m) {
+    hcqi_past_unref(m->past);
+    m->past = NULL;
+    m->at.chain = 0;
+}
+
+/* ---- chains ---- */
+
+static hcqi_chain *hcqi_chain_new(const hcqi_lane *lane, int is_lane) {
+    hcqi_chain **place = HCQI_PUSH(&hcqi_order.hooks, hcqi_order.chains, hcqi_order.chain_count,
+                                   hcqi_order.chain_capacity);
+    hcqi_chain *c = HCQI_CAST(hcqi_chain *, hcqi_order_new(sizeof *c));
+    if (place == NULL || c == NULL) {
+        hcqi_order.chain_count -= place != NULL;
+        hcqi_delete(&hcqi_order.hooks, c, sizeof *c);
+        hcqi_order.blind = 1;
+        return NULL;
+    }
+    *place = c;
+    c->at.chain = ++hcqi_order.serial;
+    c->lane = is_lane;
+    snprintf(c->where, sizeof c->where, "%s lane %u of '%s'",
+             lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index, lane->dev->label);
+    return c;
+}
+
+static void hcqi_chain_delete(hcqi_chain *c) {
+    hcqi_past_unref(c->past);
+    hcqi_past_unref(c->began);
+    hcqi_delete(&hcqi_order.hooks, c, sizeof *c);
+}
+
+/* The chain with this number; NULL: it is over. */
+static hcqi_chain *hcqi_chain_find(uint64_t number) {
+    uint32_t low = 0, high = hcqi_order.chain_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (hcqi_order.chains[middle]->at.chain < number) { low = middle + 1; } else { high = middle; }
+    }
+    hcqi_chain *c = low < hcqi_order.chain_count ? hcqi_order.chains[low] : NULL;
+    return c != NULL && c->at.chain == number ? c : NULL;
+}
+
+/* The calling thread's. */
+static hcqi_party *hcqi_party_here(void) {
+    uint64_t thread = hcqi_order.threads ? hcqi_sys_thread_id() : 0;
+    hcqi_party *p = hcqi_order.parties;
+    while (p != NULL && p->thread != thread) { p = p->next; }
+    if (!hcqi_order.threads) { p = &hcqi_order.all; }
+    if (p == NULL) {
+        p = HCQI_CAST(hcqi_party *, hcqi_order_new(sizeof *p));
+        if (p == NULL) { return &hcqi_order.all; }
+        p->thread = thread;
+        p->next = hcqi_order.parties;
+        hcqi_order.parties = p;
+    }
+    if (p->at.chain == 0) { p->at.chain = ++hcqi_order.serial; }
+    return p;
+}
+
+/* ========================================================================== */
+/* ---- waits and raises ------------------------------------------ >>waits - */
+
+static hcqi_releases *hcqi_releases_of(hcqi_signal *s) {
+    if (s->releases != NULL) { return s->releases; }
+    hcqi_releases *r = HCQI_CAST(hcqi_releases *, hcqi_order_new(sizeof *r));
+    if (r == NULL) { return NULL; }
+    r->signal = s;
+    r->base = s->value;
+    r->link = &hcqi_order.releases;
+    r->next = hcqi_order.releases;
+    if (r->next != NULL) { r->next->link = &r->next; }
+    hcqi_order.releases = r;
+    s->releases = r;
+    return r;
+}
+
+static void hcqi_releases_drop(hcqi_releases *r, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) { hcqi_moment_drop(&r->list[i].moment); }
+    r->count -= count;
+    memmove(r->list, r->list + count, r->count * sizeof *r->list);
+    hcqi_order.items -= count;
+}
+
+/* The signal is reset, or nobody has it any more. */
+static void hcqi_order_forget(hcqi_signal *s) {
+    hcqi_releases *r = s->releases;
+    if (r == NULL) { return; }
+    hcqi_releases_drop(r, r->count);
+    *r->link = r->next;
+    if (r->next != NULL) { r->next->link = r->link; }
+    hcqi_delete(&hcqi_order.hooks, r->list, r->capacity * sizeof *r->list);
+    hcqi_delete(&hcqi_order.hooks, r, sizeof *r);
+    s->releases = NULL;
+}
+
+/* Takes over the moment. */
+static void hcqi_order_raise(hcqi_signal *s, uint64_t value, hcqi_moment moment) {
+    hcqi_releases *r = hcqi_releases_of(s);
+    hcqi_release *last = r == NULL ? NULL : HCQI_PUSH(&hcqi_order.hooks, r->list, r->count,
+                                                      r->capacity);
+    if (last == NULL) {
+        hcqi_moment_drop(&moment);
+        hcqi_order.items--;
+        return;
+    }
+    hcqi_release *at = last;
+    for (; at > r->list && at[-1].value > value; at--) { *at = at[-1]; }
+    at->value = value;
+    at->moment = moment;
+}
+
+/* Everything that was ever handed over: where it is not known what a wait was for. */
+static void hcqi_order_everything(hcqi_past **past) {
+    for (uint32_t i = 0; i < hcqi_order.chain_count; i++) {
+        hcqi_past_join(past, hcqi_order.chains[i]->past);
+        hcqi_past_put(past, hcqi_order.chains[i]->at);
+    }
+}
+
+/* Which raise ended the wait nobody knows: what is over in any case. *from: where, if in one
+   chain. */
+static void hcqi_order_user(hcqi_signal *s, uint64_t value, hcqi_past **past, hcqi_tick *from) {
+    const hcqi_releases *r = s->releases;
+    uint32_t i = 0;
+    if (r == NULL || value <= r->base) { return; }
+    while (i < r->count && r->list[i].value < value) { i++; }
+    if (i == r->count) {
+        hcqi_order_everything(past);
+        return;
+    }
+    const hcqi_moment *first = &r->list[i].moment;
+    uint32_t end = r->count - i > HCQI_CANDIDATES ? i + HCQI_CANDIDATES : r->count, others = 0;
+    for (uint32_t k = i + 1; k < end; k++) {
+        const hcqi_moment *other = &r->list[k].moment;
+        others += !(other->at.chain == first->at.chain || hcqi_past_has(other->past, first->at));
+    }
+    if (others == 0) {
+        *from = first->at;
+        hcqi_moment_join(past, first);
+        return;
+    }
+    hcqi_past *both = NULL;
+    hcqi_moment_join(&both, first);
+    for (uint32_t k = i + 1; k < end; k++) {
+        hcqi_past *one = NULL;
+        hcqi_moment_join(&one, &r->list[k].moment);
+        hcqi_past_meet(&both, one);
+        hcqi_past_unref(one);
+    }
+    hcqi_past_join(past, both);
+    hcqi_past_unref(both);
+}
+
+static const hcqi_moment *hcqi_end_of(const hcq_device *dev, uint64_t number) {
+    const hcqi_ends *e = dev->ends;
+    if (e == NULL || number < e->first || number - e->first >= e->count) { return NULL; }
+    return &e->list[number - e->first];
+}
+
+static void hcqi_order_prefix(hcq_device *dev, uint64_t number, hcqi_past **past) {
+    hcqi_ends *e = dev->ends;
+    hcqi_past *older = NULL, **to = e != NULL && number >= e->prefix_to ? &e->prefix : &older;
+    if (e == NULL) { return; }
+    uint64_t from = to == &older || e->first > e->prefix_to ? e->first : e->prefix_to + 1;
+    for (; from <= number; from++) {
+        const hcqi_moment *m = hcqi_end_of(dev, from);
+        if (m != NULL) { hcqi_moment_join(to, m); }
+    }
+    if (to != &older) { e->prefix_to = number; }
+    hcqi_past_join(past, *to);
+    hcqi_past_unref(older);
+}
+
+/* What is over once `s` is at `value`. */
+static void hcqi_order_acquire(hcqi_signal *s, uint64_t value, hcqi_past **past, hcqi_tick *from) {
+    if (s->kind == HCQI_USER) {
+        hcqi_order_user(s, value, past, from);
+    } else if (s->kind == HCQI_TIMELINE) {
+        hcqi_order_prefix(s->dev, value, past);
+    } else {
+        const hcqi_moment *m = hcqi_end_of(s->dev, value);
+        if (m == NULL) { return; }
+        *from = m->at;
+        hcqi_moment_join(past, m);
+    }
+}
+
+/* The moment is the end of a submission. Takes it over. */
+static void hcqi_order_ended(hcq_device *dev, uint64_t number, hcqi_moment moment) {
+    hcqi_ends *e = dev->ends;
+    uint64_t at = e == NULL || number < e->first ? UINT64_MAX : number - e->first;
+    if (at == UINT64_MAX || !HCQI_GROW(&hcqi_order.hooks, e->list, e->capacity, at + 1)) {
+        hcqi_moment_drop(&moment);
+        hcqi_order.items--;
+        return;
+    }
+    if (at >= e->count) {              /* behind it everything is zero */
+        hcqi_order.items += at - e->count;
+        e->count = (uint32_t)at + 1;
+    }
+    e->list[at] = moment;
+}
+
+/* ========================================================================== */
+/* ---- bytes and who touched them ------------------------------- >>cells - */
+
+static void hcqi_deed_unref(hcqi_deed *d) {
+    if (d == NULL || --d->refs != 0) { return; }
+    hcqi_delete(&hcqi_order.hooks, d, sizeof *d);
+    hcqi_order.items--;
+}
+
+static hcqi_deed *hcqi_deed_ref(hcqi_deed *d) {
+    if (d != NULL) { d->refs++; }
+    return d;
+}
+
+static void hcqi_deed_put(hcqi_deed **place, hcqi_deed *d) {
+    hcqi_deed *old = *place;
+    *place = hcqi_deed_ref(d);
+    hcqi_deed_unref(old);
+}
+
+static void hcqi_read_add(hcqi_cell *c, hcqi_deed *d, int exact) {
+    hcqi_read *r = HCQI_CAST(hcqi_read *, hcqi_order_new(sizeof *r));
+    if (r == NULL) { return; }
+    r->deed = hcqi_deed_ref(d);
+    r->exact = exact;
+    r->next = c->reads;
+    c->reads = r;
+}
+
+static void hcqi_read_drop(hcqi_read **link) {
+    hcqi_read *r = *link;
+    *link = r->next;
+    hcqi_deed_unref(r->deed);
+    hcqi_delete(&hcqi_order.hooks, r, sizeof *r);
+}
+
+static hcqi_cell *hcqi_cell_new(uint64_t first, uint64_t end) {
+    hcqi_cell *c = HCQI_CAST(hcqi_cell *, hcqi_order_new(sizeof *c));
+    if (c == NULL) { return NULL; }
+    hcqi_order.chance = hcqi_hash(hcqi_order.chance, first);
+    c->rank = (uint32_t)(hcqi_order.chance >> 20);
+    c->first = first;
+    c->end = end;
+    return c;
+}
+
+static void hcqi_cell_delete(hcqi_cell *c) {
+    while (c->reads != NULL) { hcqi_read_drop(&c->reads); }
+    hcqi_deed_unref(c->wrote);
+    hcqi_deed_unref(c->maybe);
+    hcqi_delete(&hcqi_order.hooks, c, sizeof *c);
+}
+
+static void hcqi_cells_delete(hcqi_cell *c) {
+    if (c == NULL) { return; }
+    hcqi_cells_delete(c->left);
+    hcqi_cells_delete(c->right);
+    hcqi_cell_delete(c);
+}
+
+static hcqi_cell *hcqi_cells_merge(hcqi_cell *low, hcqi_cell *high) {
+    if (low == NULL || high == NULL) { return low == NULL ? high : low; }
+    if (low->rank > high->rank) {
+        low->right = hcqi_cells_merge(low->right, high);
+        return low;
+    }
+    high->left = hcqi_cells_merge(low, high->left);
+    return high;
+}
+
+/* Another one behind `c`, with the bytes from `at` on; NULL = out of memory. */
+static hcqi_cell *hcqi_cell_cut(hcqi_cell *c, uint64_t at) {
+    hcqi_cell *rest = hcqi_cell_new(at, c->end);
+    if (rest == NULL) { return NULL; }
+    c->end = at;
+    rest->written = c->written;
+    rest->wrote = hcqi_deed_ref(c->wrote);
+    rest->maybe = hcqi_deed_ref(c->maybe);
+    for (const hcqi_read *r = c->reads; r != NULL; r = r->next) {
+        hcqi_read_add(rest, r->deed, r->exact);
+    }
+    return rest;
+}
+
+static void hcqi_cells_split(hcqi_cell *c, uint64_t at, hcqi_cell **low, hcqi_cell **high) {
+    if (c == NULL) {
+        *low = *high = NULL;
+    } else if (c->first >= at) {
+        hcqi_cells_split(c->left, at, low, &c->left);
+        *high = c;
+    } else if (c->end <= at) {
+        hcqi_cells_split(c->right, at, &c->right, high);
+        *low = c;
+    } else {
+        hcqi_cell *right = c->right, *rest = hcqi_cell_cut(c, at);
+        c->right = NULL;
+        *low = c;
+        *high = hcqi_cells_merge(rest, right);
+    }
+}
+
+/* Who touches bytes now. */
+typedef struct hcqi_actor {
+    hcq_device *dev;
+    const hcqi_past *past;
+    hcqi_tick at;
+    hcqi_deed *deed;                   /* made when it is needed */
+    const hcqi_chain *chain;           /* NULL: the host, in a call of this name: */
+    const char *what;
+    const hcq_job *job;
+    const hcq_packet *packet;
+    uint32_t races;
+} hcqi_actor;
+
+/* What it touches: bytes of a buffer, by its host's addresses if it has them. */
+typedef struct hcqi_bytes {
+    const hcqi_allocation *a;
+    uint64_t start;                    /* of the buffer */
+    uint64_t first, end;
+    uint32_t access;                   /* HCQI_READ, HCQI_WRITE */
+    int exact;
+} hcqi_bytes;
+
+static hcqi_deed *hcqi_actor_deed(hcqi_actor *me) {
+    hcqi_deed *d = me->deed;
+    if (d != NULL) { return d; }
+    d = HCQI_CAST(hcqi_deed *, hcqi_order_new(sizeof *d));
+    if (d == NULL) { return NULL; }
+    hcqi_order.items++;
+    d->refs = 1;
+    d->at = me->at;
+    d->index = HCQI_NONE;
+    if (me->chain == NULL) {
+        snprintf(d->what, sizeof d->what, "%s", me->what);
+        d->key = hcqi_hash(7, (uint64_t)(uintptr_t)me->what);
+    } else {
+        const hcqi_version *v = me->job->version;
+        const hcq_queue *labels = v->generation == v->queue->generation ? v->queue : NULL;
+        d->index = me->packet->index;
+        d->number = me->job->submission;
+        d->key = hcqi_hash(v->queue->serial,
+                           hcqi_half_number(d->index, me->packet->flags & HCQI_SECOND));
+        d->site = hcqi_lane_site(me->job->lane, me->job->lane->epoch + 1);
+        snprintf(d->what, sizeof d->what, "%s", hcqi_packet_name(labels, me->packet));
+        memcpy(d->queue, v->queue->label, sizeof d->queue);
+        memcpy(d->where, me->chain->where, sizeof d->where);
+    }
+    me->deed = d;
+    return d;
+}
+
+static void hcqi_actor_end(hcqi_actor *me) {
+    hcqi_deed_unref(me->deed);
+    me->deed = NULL;
+}
+
+/* Is what was done there over before this begins? */
+static int hcqi_actor_follows(const hcqi_actor *me, hcqi_tick at) {
+    if (me->at.chain == at.chain) { return at.tick < me->at.tick; }
+    return hcqi_past_has(me->past, at);
+}
+
+static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
+                           int other_writes, int exact);
+
+/* Meets one who was there before. */
+static void hcqi_actor_meet(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
+                            int other_writes, int exact) {
+    if (other == NULL || other == me->deed || hcqi_actor_follows(me, other->at)) { return; }
+    hcqi_race_tell(me, b, other, other_writes, exact && b->exact);
+}
+
+static void hcqi_cell_touch(hcqi_actor *me, hcqi_cell *c, const hcqi_bytes *b) {
+    int writes = (b->access & HCQI_WRITE) != 0;
+    hcqi_bytes here = *b;
+    here.first = c->first;
+    here.end = c->end;
+    hcqi_actor_meet(me, &here, c->wrote, 1, 1);
+    hcqi_actor_meet(me, &here, c->maybe, 1, 0);
+    for (hcqi_read **link = &c->reads; *link != NULL;) {
+        hcqi_read *r = *link;
+        if (writes) { hcqi_actor_meet(me, &here, r->deed, 0, r->exact); }
+        int gone = (writes && b->exact) || (!writes && r->exact <= b->exact &&
+                                            hcqi_actor_follows(me, r->deed->at));
+        if (gone) { hcqi_read_drop(link); } else { link = &r->next; }
+    }
+    hcqi_deed *deed = hcqi_actor_deed(me);
+    if (!writes) {
+        if (c->reads == NULL || c->reads->deed != deed) { hcqi_read_add(c, deed, b->exact); }
+        return;
+    }
+    hcqi_deed_put(b->exact ? &c->wrote : &c->maybe, deed);
+    if (b->exact) { hcqi_deed_put(&c->maybe, NULL); }
+    c->written = 1;
+}
+
+/* Touches the cells of a tree, in order, and makes those that lack from `*from` on. */
+static hcqi_cell *hcqi_cells_touch(hcqi_actor *me, hcqi_cell *tree, const hcqi_bytes *b,
+                                   uint64_t *from, hcqi_cell *made) {
+    if (tree == NULL) { return made; }
+    hcqi_cell *left = tree->left, *right = tree->right;
+    made = hcqi_cells_touch(me, left, b, from, made);
+    if (*from < tree->first) {
+        hcqi_cell *gap = hcqi_cell_new(*from, tree->first);
+        if (gap != NULL) { hcqi_cell_touch(me, gap, b); }
+        made = hcqi_cells_merge(made, gap);
+    }
+    *from = tree->end;
+    tree->left = tree->right = NULL;
+    hcqi_cell_touch(me, tree, b);
+    made = hcqi_cells_merge(made, tree);
+    return hcqi_cells_touch(me, right, b, from, made);
+}
+
+/* Nobody wrote some of it: what a copy reads there is chance. */
+static int hcqi_cells_blank(const hcqi_cell *tree, uint64_t *from, uint64_t end) {
+    const hcqi_cell *c = tree;
+    while (*from < end) {
+        while (c != NULL && (*from < c->first || *from >= c->end)) {
+            c = *from < c->first ? c->left : c->right;
+        }
+        if (c == NULL || !c->written) { return 1; }
+        *from = c->end;
+        c = tree;
+    }
+    return 0;
+}
+
+/* What one command left becomes one cell again. */
+static hcqi_cell *hcqi_cells_join(hcqi_cell *tree, const hcqi_bytes *b, hcqi_deed *deed) {
+    hcqi_cell *c = hcqi_cell_new(b->first, b->end);
+    if (c == NULL) { return tree; }
+    hcqi_cells_delete(tree);
+    c->wrote = hcqi_deed_ref(deed);
+    c->written = 1;
+    return c;
+}
+
+static void hcqi_shadow_touch(hcqi_actor *me, hcqi_shadow *s, const hcqi_bytes *b) {
+    hcqi_cell *low, *here, *high, *made = NULL;
+    uint64_t from = b->first;
+    hcqi_cells_split(s->cells, b->first, &low, &here);
+    hcqi_cells_split(here, b->end, &here, &high);
+    made = hcqi_cells_touch(me, here, b, &from, NULL);
+    if (from < b->end) {
+        hcqi_cell *gap = hcqi_cell_new(from, b->end);
+        if (gap != NULL) { hcqi_cell_touch(me, gap, b); }
+        made = hcqi_cells_merge(made, gap);
+    }
+    int several = made != NULL && (made->left != NULL || made->right != NULL);
+    if (several && b->exact && (b->access & HCQI_WRITE)) {
+        made = hcqi_cells_join(made, b, me->deed);
+    }
+    s->cells = hcqi_cells_merge(hcqi_cells_merge(low, made), high);
+}
+
+/* ---- what is known of a buffer ---- */
+
+static hcqi_shadow *hcqi_shadow_of(hcqi_allocation *a) {
+    if (a->flags & HCQI_IMPORTED) { return &hcqi_order.imported; } /* by whomever, often */
+    if (a->shadow == NULL) {
+        a->shadow = HCQI_CAST(hcqi_shadow *, hcqi_order_new(sizeof *a->shadow));
+        if (a->shadow == NULL) { return NULL; }
+        a->shadow->blank = a->memory.host == NULL && (a->flags & HCQ_ZEROED) == 0;
+    }
+    return a->shadow;
+}
+
+/* The buffer is freed. */
+static void hcqi_order_freed(hcqi_allocation *a) {
+    if (a->shadow == NULL) { return; }
+    hcqi_cells_delete(a->shadow->cells);
+    hcqi_delete(&hcqi_order.hooks, a->shadow, sizeof *a->shadow);
+    a->shadow = NULL;
+}
+
+/* Submission `number` of its device, behind which the buffer is its user's. */
+static void hcqi_order_alloc(hcqi_allocation *a, uint64_t number) {
+    hcqi_shadow *s = hcqi_shadow_of(a);
+    if (s != NULL) { s->alloc = number; }
+}
+
+static void hcqi_race_early(hcqi_actor *me, const hcqi_bytes *b, uint64_t number);
+static void hcqi_race_blank(hcqi_actor *me, const hcqi_bytes *b, uint64_t at);
+
+/* Is the buffer the user's already? */
+static void hcqi_shadow_alloc(hcqi_actor *me, hcqi_shadow *s, const hcqi_bytes *b) {
+    const hcqi_moment *m = hcqi_end_of(b->a->dev, s->alloc);
+    int held = hcqi_is_held(hcqi_job_at(b->a->dev, s->alloc));
+    if (held || (m != NULL && m->at.chain != 0 && !hcqi_actor_follows(me, m->at))) {
+        hcqi_race_early(me, b, s->alloc);
+    } else if (m == NULL) {            /* everybody knows */
+        s->alloc = 0;
+    }
+}
+
+/* Bytes of `a`, by its owner's addresses. */
+static void hcqi_actor_touch(hcqi_actor *me, hcqi_allocation *a, uint64_t address, uint64_t size,
+                             uint32_t access, int exact) {
+    hcqi_shadow *s = size == 0 || access == 0 ? NULL : hcqi_shadow_of(a);
+    hcqi_bytes b;
+    if (s == NULL || hcqi_order.blind) { return; }
+    b.a = a;
+    b.start = a->memory.host == NULL ? a->memory.address : (uint64_t)(uintptr_t)a->memory.host;
+    b.first = b.start + (address - a->memory.address);
+    b.end = b.first + size;
+    b.access = access;
+    b.exact = exact;
+    if (s->alloc != 0) { hcqi_shadow_alloc(me, s, &b); }
+    uint64_t at = b.first;
+    int reads = s->blank && exact && (access & HCQI_READ) != 0 && !hcqi_order.opaque;
+    if (reads && hcqi_cells_blank(s->cells, &at, b.end)) { hcqi_race_blank(me, &b, at); }
+    hcqi_shadow_touch(me, s, &b);
+}
+
+/* ========================================================================== */
+/* ---- what is found --------------------------------------------- >>races - */
+
+/* Told before, of these two commands? */
+static int hcqi_race_known(uint64_t one, uint64_t other) {
+    uint64_t key = hcqi_hash(hcqi_hash(1, one), other) | 1;
+    if (hcqi_order.pair_count > HCQI_PAIRS / 2) { return 1; }
+    for (uint64_t at = key;; at++) {
+        uint64_t *pair = &hcqi_order.pairs[at % HCQI_PAIRS];
+        if (*pair == key) { return 1; }
+        if (*pair != 0) { continue; }
+        *pair = key;
+        hcqi_order.pair_count++;
+        return 0;
+    }
+}
+
+static void hcqi_deed_text(const hcqi_deed *d, char *text, size_t size) {
+    if (d->index == HCQI_NONE) {
+        snprintf(text, size, "the host (%s)", d->what);
+    } else {
+        snprintf(text, size, "command %u (%s) of '%s', submission #%llu on %s", d->index, d->what,
+                 d->queue, (unsigned long long)d->number, d->where);
+    }
+}
+
+/* The first raise of a signal of the user's behind what was done; NULL: there is none. */
+static const hcqi_signal *hcqi_race_signal(const hcqi_deed *d, uint64_t *value) {
+    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        for (uint32_t i = 0; dev != NULL && i < dev->signals.used; i++) {
+            const hcqi_signal *s = HCQI_CAST(const hcqi_signal *, hcqi_slots_at(&dev->signals, i));
+            const hcqi_releases *r = s == NULL || s->kind != HCQI_USER ? NULL : s->releases;
+            for (uint32_t k = 0; r != NULL && k < r->count; k++) {
+                const hcqi_moment *m = &r->list[k].moment;
+                int own = m->at.chain == d->at.chain && m->at.tick >= d->at.tick;
+                if (!own && !hcqi_past_has(m->past, d->at)) { continue; }
+                *value = r->list[k].value;
+                return s;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* What orders the two so far. */
+static void hcqi_race_order(const hcqi_actor *me, const hcqi_deed *d, char *text, size_t size) {
+    uint64_t over = hcqi_past_of(me->past, d->at.chain);
+    const char *mine = me->chain == NULL ? "the host" : "the second";
+    if (d->at.chain == me->at.chain) {
+        snprintf(text, size, "in order: the two overlap on purpose (HCQ_OVERLAP)");
+    } else if (over == 0 || d->index == HCQI_NONE) {
+        snprintf(text, size, "in order: %s waits for nothing %s", mine,
+                 d->index == HCQI_NONE ? "that the host does then" : "of that lane");
+    } else {
+        snprintf(text, size, "in order: %s follows what ended there with submission #%llu, %s",
+                 mine, (unsigned long long)(over >> HCQI_TICKS),
+                 over >> HCQI_TICKS == d->number ? "but not so far" : "which is earlier");
+    }
+}
+
+/* What is to be added. */
+static void hcqi_race_hint(const hcqi_actor *me, const hcqi_deed *d, char *text, size_t size) {
+    uint64_t value = 0;
+    char by[80], before[96];
+    const hcqi_signal *s = hcqi_race_signal(d, &value);
+    if (me->chain == NULL) {
+        snprintf(before, sizeof before, "before %s", me->what);
+    } else {
+        snprintf(before, sizeof before, "before command %u of '%s'", me->packet->index,
+                 me->job->version->queue->label);
+    }
+    if (s != NULL && s->label[0] != 0) { snprintf(by, sizeof by, "'%s'", s->label); }
+    if (s != NULL && s->label[0] == 0) {
+        snprintf(by, sizeof by, "signal 0x%llx", (unsigned long long)s->id);
+    }
+    if (d->at.chain == me->at.chain && me->chain != NULL) {
+        snprintf(text, size, "to add: hcq_queue_memory_barrier %s, or take HCQ_OVERLAP off it",
+                 before);
+    } else if (d->index == HCQI_NONE && me->chain == NULL) {
+        snprintf(text, size, "to add: hcq_check_meet in both threads, where they meet");
+    } else if (d->index == HCQI_NONE) {
+        snprintf(text, size, "to add: submit '%s' behind that, or have the host set a signal "
+                 "behind it and wait for it %s", me->job->version->queue->label, before);
+    } else if (s != NULL) {
+        snprintf(text, size, "to add: wait for %s at %llu, which is raised behind the first, %s",
+                 by, (unsigned long long)value, before);
+    } else {
+        snprintf(text, size, "to add: signal behind command %u of '%s' and wait for it, or wait "
+                 "for the point of #%llu, %s", d->index, d->queue, (unsigned long long)d->number,
+                 before);
+    }
+}
+
+/* Lines for the log, and, of what counts, for the dump. */
+static void hcqi_race_write(hcqi_actor *me, int exact, char (*lines)[HCQI_RACE_LINE],
+                            uint32_t count) {
+    hcqi_ends *e = me->dev->ends;
+    hcq_result result = exact ? HCQ_ERROR_RACE : HCQ_OK;
+    size_t used = 0;
+    for (uint32_t i = 0; i < count; i++) { hcqi_refuse(me->dev, result, "%s", lines[i]); }
+    if (!exact || e == NULL) { return; }
+    if (e->texts == NULL) {
+        e->texts = HCQI_CAST(char (*)[HCQI_RACE_TEXT],
+                             hcqi_order_new(HCQI_RACES * sizeof *e->texts));
+    }
+    char *text = e->texts == NULL ? NULL : e->texts[e->races % HCQI_RACES];
+    for (uint32_t i = 0; text != NULL && i < count && used < HCQI_RACE_TEXT; i++) {
+        used += (size_t)snprintf(text + used, HCQI_RACE_TEXT - used, "  %s\n", lines[i]);
+    }
+    e->races++;
+}
+
+static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
+                           int other_writes, int exact) {
+    char lines[4][HCQI_RACE_LINE], one[224], two[224];
+    int writes = (b->access & HCQI_WRITE) != 0;
+    const hcqi_deed *mine = hcqi_actor_deed(me);
+    if (mine == NULL) { return; }
+    me->races += (uint32_t)exact;
+    if (hcqi_race_known(other->key ^ (uint64_t)exact << 63, mine->key)) { return; }
+    hcqi_deed_text(other, one, sizeof one);
+    hcqi_deed_text(mine, two, sizeof two);
+    snprintf(lines[0], sizeof lines[0], "%srace: %s %s bytes %llu to %llu of a buffer of %llu of "
+             "'%s',", exact ? "" : "possible ", one, other_writes ? "writes" : "reads",
+             (unsigned long long)(b->first - b->start), (unsigned long long)(b->end - b->start - 1),
+             (unsigned long long)b->a->memory.size, b->a->dev->label);
+    snprintf(lines[1], sizeof lines[1], "race: %s %s them, and nothing orders the two", two,
+             writes ? "writes" : "reads");
+    hcqi_race_order(me, other, lines[2], sizeof lines[2]);
+    hcqi_race_hint(me, other, lines[3], sizeof lines[3]);
+    hcqi_race_write(me, exact, lines, 4);
+}
+
+/* Before the memory is the user's. */
+static void hcqi_race_early(hcqi_actor *me, const hcqi_bytes *b, uint64_t number) {
+    char lines[2][HCQI_RACE_LINE], mine[224];
+    const hcqi_deed *d = hcqi_actor_deed(me);
+    if (d == NULL) { return; }
+    me->races++;
+    if (hcqi_race_known(hcqi_hash(3, b->a->id), d->key)) { return; }
+    hcqi_deed_text(d, mine, sizeof mine);
+    snprintf(lines[0], sizeof lines[0], "race: %s uses a buffer of %llu that hcq_alloc_after gives "
+             "with submission #%llu of '%s', and does not follow that", mine,
+             (unsigned long long)b->a->memory.size, (unsigned long long)number, b->a->dev->label);
+    snprintf(lines[1], sizeof lines[1], "to add: wait for the point of hcq_alloc_after");
+    hcqi_race_write(me, 1, lines, 2);
+}
+
+/* What nobody wrote. */
+static void hcqi_race_blank(hcqi_actor *me, const hcqi_bytes *b, uint64_t at) {
+    char lines[1][HCQI_RACE_LINE], mine[224];
+    const hcqi_deed *d = hcqi_actor_deed(me);
+    if (d == NULL) { return; }
+    me->races++;
+    if (hcqi_race_known(hcqi_hash(5, b->a->id), d->key)) { return; }
+    hcqi_deed_text(d, mine, sizeof mine);
+    snprintf(lines[0], sizeof lines[0], "race: %s reads byte %llu of a buffer of %llu of '%s', "
+             "which nothing wrote before", mine, (unsigned long long)(at - b->start),
+             (unsigned long long)b->a->memory.size, b->a->dev->label);
+    hcqi_race_write(me, 1, lines, 1);
+}
+
+/* ========================================================================== */
+/* ---- commands -------------------------------------------------- >>deeds - */
+
+/* The buffer at an address that `dev` sees. `names`: what the recording says, or NULL. */
+static hcqi_allocation *hcqi_order_find(hcq_device *dev, uint64_t address,
+                                        hcqi_allocation *named) {
+    hcqi_allocation *a = hcqi_allocation_find(dev, address);
+    if (a != NULL || named != NULL) { return a != NULL ? a : named; }
+    for (uint32_t i = 0; a == NULL && i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        if (other != NULL && other != dev) { a = hcqi_allocation_find(other, address); }
+    }
+    return a;
+}
+
+/* A command, and what of its recording still holds. */
+typedef struct hcqi_told {
+    const hcq_queue *q;                /* NULL: recorded anew since */
+    const hcqi_meta *meta;
+    uint32_t index;
+} hcqi_told;
+
+/* The k-th buffer of the command, at `address` for its device. */
+static void hcqi_actor_named(hcqi_actor *me, const hcqi_told *told, uint32_t k, uint64_t address,
+                             uint64_t size, uint32_t access, int exact) {
+    hcqi_allocation *named = NULL;
+    uint64_t recorded = 0;
+    if (told->q != NULL && k < told->meta->name_count) {
+        named = told->q->names[told->meta->name_first + k];
+        recorded = hcqi_name_address(told->q, told->index, k);
+    }
+    if (named != NULL && named->dev == me->job->version->dev) { named = NULL; }
+    hcqi_allocation *a = hcqi_order_find(me->job->version->dev, address, named);
+    if (a == NULL || !hcqi_allocation_lives(a)) { return; } /* the core's own; freed since */
+    if (a == named) { address = recorded; } /* as its owner has it */
+    uint64_t left = a->memory.size - (address - a->memory.address);
+    hcqi_actor_touch(me, a, address, size == 0 || size > left ? left : size, access, exact);
+}
+
+/* What hides in a value may be an address. */
+static void hcqi_actor_hidden(const hcqi_actor *me, const uint8_t *value, uint32_t size) {
+    for (uint32_t at = 0; at + 8 <= size; at += 8) {
+        uint64_t word;
+        memcpy(&word, value + at, 8);
+        hcqi_allocation *a = word == 0 ? NULL : hcqi_order_find(me->job->version->dev, word, NULL);
+        hcqi_shadow *s = a == NULL ? NULL : hcqi_shadow_of(a);
+        if (s != NULL) { s->blank = 0; }
+    }
+}
+
+/* Of a kernel's argument the bytes that were stated, or, maybe, all up to its buffer's end. */
+static void hcqi_actor_argument(hcqi_actor *me, const hcqi_told *told, uint32_t k, uint32_t access,
+                                uint64_t address) {
+    uint64_t recorded = told->q == NULL ? 0 : hcqi_name_address(told->q, told->index, k);
+    uint32_t at = recorded == 0 ? 0 : told->meta->stated;
+    int stated = 0;
+    for (; at != 0; at = told->q->stated[at - 1].next) {
+        const hcqi_stated *t = &told->q->stated[at - 1];
+        if (t->address != recorded) { continue; }
+        hcqi_actor_named(me, told, k, address, t->size, t->access, 1);
+        stated = 1;
+    }
+    if (!stated) { hcqi_actor_named(me, told, k, address, 0, access, 0); }
+}
+
+static void hcqi_actor_exec(hcqi_actor *me, const hcqi_told *told, const hcq_packet *p) {
+    const hcqi_version *v = me->job->version;
+    const hcq_program *program = p->u.exec.program;
+    const uint8_t *block = hcqi_version_host(v, p->u.exec.args - v->memory.address);
+    uint32_t k = 0;
+    if (HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { return; }
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+        uint32_t arg = program->desc.args[i];
+        const uint8_t *value = block + program->info.offsets[i];
+        if (!hcqi_arg_is_buffer(arg)) {
+            hcqi_actor_hidden(me, value, program->info.sizes[i]);
+            continue;
+        }
+        uint64_t address;
+        memcpy(&address, value, sizeof address);
+        uint32_t access = ((arg & 0xff) == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
+                          ((arg & 0xff) == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
+        if (address != 0) { hcqi_actor_argument(me, told, k, access, address); }
+        k++;
+    }
+    if (p->u.exec.grid_at != 0) {
+        hcqi_actor_named(me, told, k, p->u.exec.grid_at, HCQI_GRID_BYTES, HCQI_READ, 1);
+    }
+}
+
+/* Is it an argument's or operand's address, as recorded? */
+static int hcqi_told_names(const hcqi_told *told, uint64_t address) {
+    int found = 0;
+    for (uint32_t k = 0; k < told->meta->name_count; k++) {
+        found |= hcqi_name_address(told->q, told->index, k) == address;
+    }
+    return found;
+}
+
+static void hcqi_actor_packet(hcqi_actor *me, const hcq_packet *p) {
+    const hcqi_version *v = me->job->version;
+    const hcq_queue *q = v->generation == v->queue->generation ? v->queue : NULL;
+    hcqi_told told = { q, q == NULL ? NULL : &q->metas[p->index], p->index };
+    me->packet = p;
+    if (p->kind == HCQ_COMMAND_EXEC) {
+        hcqi_actor_exec(me, &told, p);
+    } else if (p->kind == HCQ_COMMAND_COPY && p->u.copy.size != 0) {
+        hcqi_actor_named(me, &told, 1, p->u.copy.src, p->u.copy.size, HCQI_READ, 1);
+        hcqi_actor_named(me, &told, 0, p->u.copy.dst, p->u.copy.size, HCQI_WRITE, 1);
+    } else if (p->kind == HCQ_COMMAND_WRITE || p->kind == HCQ_COMMAND_FILL) {
+        if (p->u.copy.size != 0) { /* fill's is there, too */
+            hcqi_actor_named(me, &told, 0, p->u.fill.dst, p->u.copy.size, HCQI_WRITE, 1);
+        }
+    } else if ((p->flags & (HCQI_FAR | HCQI_SILENT)) != 0) {
+        return;                        /* others do it */
+    }
+    uint32_t at = q == NULL ? 0 : told.meta->stated;
+    int custom = p->kind == HCQ_COMMAND_HOST || p->kind == HCQ_COMMAND_CUSTOM;
+    if (custom && at == 0) { hcqi_order.opaque = 1; }
+    for (; at != 0; at = q->stated[at - 1].next) {
+        const hcqi_stated *t = &q->stated[at - 1];
+        if (t->a == NULL || hcqi_told_names(&told, t->address)) { continue; }
+        if (!hcqi_allocation_lives(t->a)) { continue; }
+        hcqi_actor_touch(me, t->a, t->address, t->size, t->access, 1);
+    }
+}
+
+/* The packets of a segment; those that overlap share a tick. */
+static uint32_t hcqi_order_packets(hcq_job *job, hcqi_chain *c) {
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    hcqi_actor me;
+    int begins = 1;
+    memset(&me, 0, sizeof me);
+    me.dev = job->lane->dev;
+    me.chain = c;
+    me.past = c->past;
+    me.job = job;
+    for (uint32_t i = 0; seg != NULL && i < seg->works; i++) {
+        const hcq_packet *p = &job->version->packets[seg->first + i];
+        if (p->kind == HCQ_COMMAND_TIMESTAMP) { continue; }
+        if (begins || (p->flags & HCQ_OVERLAP) == 0) { c->at.tick++; }
+        begins = p->kind == HCQ_COMMAND_BARRIER;
+        me.at = c->at;
+        hcqi_actor_packet(&me, p);
+        hcqi_actor_end(&me);
+    }
+    return me.races;
+}
+
+/* The chain of a job that begins, whose `past` it takes over. Where it follows the end of one
+   that nobody goes on with, it does. */
+static hcqi_chain *hcqi_order_chain(hcq_job *job, hcqi_past *past, hcqi_tick from) {
+    hcqi_lane *lane = job->lane;
+    hcqi_chain *c = job->unordered ? hcqi_chain_find(from.chain) : lane->chain;
+    int goes_on = c != NULL && (!job->unordered || (!c->lane && !c->busy &&
+                  c->at.tick == from.tick && c->at.tick >> HCQI_TICKS < job->number));
+    if (!goes_on) { c = hcqi_chain_new(lane, !job->unordered); }
+    if (c == NULL) {
+        hcqi_past_unref(past);
+        return NULL;
+    }
+    if (!job->unordered) { lane->chain = c; }
+    hcqi_past_unref(c->past);
+    c->past = past;
+    c->busy = 1;
+    return c;
+}
+
+/* Later submissions follow eager calls, which may be over by now, and are not waited for then. */
+static void hcqi_order_eager(const hcq_device *dev, hcqi_past **past) {
+    hcqi_tick from;
+    if (dev == NULL || dev->eager_signal == NULL) { return; }
+    hcqi_order_acquire(dev->eager_signal, dev->eager_value, past, &from);
+}
+
+/* The job is submitted: this is before it. */
+static void hcqi_order_submitted(hcq_job *job) {
+    const hcqi_version *v = job->version;
+    uint64_t named = v == NULL ? 0 : v->foreign | (job->values == NULL ? 0 : *job->values);
+    job->began = hcqi_past_ref(hcqi_party_here()->past);
+    if (job->unordered && job->launch == NULL) { return; }
+    hcqi_order_eager(job->lane->dev, &job->began);
+    HCQI_BITS(slot, named) { hcqi_order_eager(hcqi_core.devices[slot], &job->began); }
+}
+
+/* A launch follows earlier ones of its graph as that has to: some of them may be over by now. */
+static void hcqi_order_follow(const hcqi_launch *launch, hcqi_past **past) {
+    const hcqi_graph *g = launch->queue->graph;
+    hcqi_past_join(past, g->past);
+    for (int idle = 0; idle < 2; idle++) {
+        const hcqi_launch *m = idle ? g->idle : g->newest;
+        for (; m != NULL; m = m->earlier) {
+            if (m->serial < launch->serial) { hcqi_past_join(past, m->past); }
+        }
+    }
+}
+
+/* It is another launch from now on. */
+static void hcqi_order_launched(hcqi_graph *g, hcqi_launch *launch) {
+    hcqi_past_join(&g->past, launch->past);
+    hcqi_past_replace(&launch->past, NULL);
+    for (uint32_t k = 0; k < launch->signal_count; k++) { hcqi_order_forget(launch->signals[k]); }
+}
+
+/* The graph goes, or nobody is checked any more. */
+static void hcqi_order_ungraph(hcqi_graph *g) {
+    hcqi_past_replace(&g->past, NULL);
+    for (int idle = 0; idle < 2; idle++) {
+        hcqi_launch *m = idle ? g->idle : g->newest;
+        for (; m != NULL; m = m->earlier) { hcqi_past_replace(&m->past, NULL); }
+    }
+}
+
+static void hcqi_order_prune(void);
+
+/* What the chain did last does not run: nobody has to wait for it. */
+static void hcqi_order_undone(const hcqi_chain *c) {
+    for (uint32_t i = 0; i < hcqi_order.chain_count; i++) {
+        hcqi_past_put(&hcqi_order.chains[i]->past, c->at);
+    }
+    for (hcqi_party *p = hcqi_order.parties; p != NULL; p = p->next) {
+        hcqi_past_put(&p->past, c->at);
+    }
+    hcqi_past_put(&hcqi_order.all.past, c->at);
+}
+
+/* The job's next segment is about to be handed over, or called: what it waits for is known. */
+static hcq_result hcqi_order_segment(hcq_job *job) {
+    hcq_device *dev = job->lane->dev;
+    hcqi_chain *c = job->chain != NULL || job->unordered ? job->chain : job->lane->chain;
+    hcqi_past *past = c == NULL ? NULL : hcqi_past_ref(c->past);
+    hcqi_tick from = { 0, 0 };
+    if (job->began == NULL) { hcqi_order_submitted(job); } /* not held at all */
+    if (job->chain == NULL && (c == NULL || c->began != job->began)) {
+        hcqi_past_join(&past, job->began);
+    }
+    if (job->chain == NULL && job->launch != NULL && !job->launch->full) {
+        hcqi_order_follow(job->launch, &past);
+    }
+    for (const hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
+        if (w->signal != NULL) { hcqi_order_acquire(w->signal, w->value, &past, &from); }
+    }
+    if (job->chain == NULL) {
+        job->chain = hcqi_order_chain(job, past, from);
+        if (job->chain == NULL) { return HCQ_OK; }
+        c = job->chain;
+        hcqi_past_replace(&c->began, job->began);
+        if (c->at.tick >> HCQI_TICKS < job->number) { c->at.tick = job->number << HCQI_TICKS; }
+    } else {
+        hcqi_past_unref(c->past);
+        c->past = past;
+    }
+    uint32_t races = hcqi_order_packets(job, c);
+    for (hcqi_producer *p = job->producers; p != NULL && p->segment <= job->segment; p = p->list) {
+        if (p->slot == NULL) { hcqi_order_raise(p->signal, p->value, hcqi_moment_of(c)); }
+    }
+    if (job->segment + 1 == hcqi_job_segments(job)) {
+        hcqi_order_ended(dev, job->number, hcqi_moment_of(c));
+        if (job->launch != NULL) {
+            hcqi_past_join(&job->launch->past, c->past);
+            hcqi_past_put(&job->launch->past, c->at);
+        }
+        if (job->unordered) { c->busy = 0; }
+    }
+    if (hcqi_order.items > hcqi_order.limit) { hcqi_order_prune(); }
+    if (races == 0 || (dev->desc.flags & HCQ_DEVICE_CHECK_FAILS) == 0) { return HCQ_OK; }
+    hcqi_order_undone(c);
+    return HCQ_ERROR_RACE;
+}
+
+
+static void hcqi_order_over(hcq_job *job) {
+    hcqi_past_unref(job->began);
+    if (job->chain != NULL && job->unordered) { job->chain->busy = 0; }
+}
+
+/* ========================================================================== */
+/* ---- the host --------------------------------------------------- >>host - */
+
+/* It was seen at this value. */
+static void hcqi_order_seen(hcqi_signal *s, uint64_t value) {
+    hcqi_tick from = { 0, 0 };
+    hcqi_order_acquire(s, value, &hcqi_party_here()->past, &from);
+}
+
+/* A wait is over. */
+static void hcqi_order_waited(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                              hcq_result result) {
+    hcqi_party *here = hcqi_party_here();
+    hcqi_past *any = NULL;
+    hcqi_tick from = { 0, 0 };
+    if (result > 0) { return; }
+    if (result < 0) { hcqi_order_everything(&here->past); }
+    for (uint32_t i = 0; result == HCQ_OK && i < count; i++) {
+        hcqi_signal *s = hcqi_signal_find(points[i].signal);
+        hcqi_past *one = NULL, **to = mode == HCQ_ANY && count > 1 ? &one : &here->past;
+        if (s != NULL) { hcqi_order_acquire(s, points[i].value, to, &from); }
+        if (to != &one) { continue; }
+        if (i == 0) { hcqi_past_join(&any, one); } else { hcqi_past_meet(&any, one); }
+        hcqi_past_unref(one);
+    }
+    hcqi_past_join(&here->past, any);
+    hcqi_past_unref(any);
+}
+
+/* The host raises a signal: what it has seen is over then. */
+static void hcqi_order_set(hcqi_signal *s, uint64_t value) {
+    hcqi_party *here = hcqi_party_here();
+    hcqi_moment m = { hcqi_past_ref(here->past), here->at };
+    hcqi_order.items++;
+    hcqi_order_raise(s, value, m);
+}
+
+/* A host command begins, and ends, on the calling thread. */
+static void hcqi_order_called(hcq_job *job, int begins) {
+    hcqi_party *here = hcqi_party_here();
+    hcqi_chain *c = job->chain;
+    if (c == NULL) { return; }
+    if (begins) {
+        hcqi_past_join(&here->past, c->past);
+        hcqi_past_put(&here->past, c->at);
+    } else {
+        hcqi_past_join(&c->past, here->past);
+    }
+}
+
+/* The calling thread touches bytes, in a call of this name. 1: that is a race. */
+static uint32_t hcqi_order_touch(hcqi_allocation *a, uint64_t address, uint64_t size,
+                                 uint32_t access, const char *what) {
+    hcqi_party *here = hcqi_party_here();
+    hcqi_actor me;
+    memset(&me, 0, sizeof me);
+    here->at.tick++;
+    me.dev = a->dev;
+    me.past = here->past;
+    me.at = here->at;
+    me.what = what;
+    hcqi_actor_touch(&me, a, address, size, access, 1);
+    hcqi_actor_end(&me);
+    hcqi_past_put(&here->past, here->at);
+    return me.races;
+}
+
+/* An eager copy by the host. */
+static void hcqi_order_copied(const hcq_buffer *b, uint64_t size, int writes, const char *what) {
+    hcq_result why;
+    hcqi_allocation *a = hcqi_buffer_find(b, &why);
+    uint32_t access = writes ? HCQI_WRITE : HCQI_READ;
+    if (a != NULL) { (void)hcqi_order_touch(a, b->address, size, access, what); }
+}
+
+HCQI_DEF hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t access) {
+    uint64_t first = (uint64_t)(uintptr_t)ptr, end = first + size;
+    uint32_t does = access == HCQ_ARG_IN ? HCQI_READ : access == HCQ_ARG_OUT ? HCQI_WRITE
+                    : access == HCQ_ARG_INOUT ? HCQI_READ | HCQI_WRITE : 0;
+    int found = 0;
+    hcqi_enter();
+    HCQI_LEAVE_UNLESS(NULL, ptr != NULL && size != 0, HCQ_ERROR_INVALID, "ptr: is NULL or empty");
+    HCQI_LEAVE_UNLESS(NULL, does != 0, HCQ_ERROR_INVALID, "access: is not HCQ_ARG_IN, _OUT or _INOUT");
+    for (uint32_t i = 0; hcqi_core.checked != 0 && i < hcqi_core.device_top; i++) {
+        const hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->table_count; k++) {
+            hcqi_allocation *a = dev->table[k];
+            uint64_t host = (uint64_t)(uintptr_t)a->memory.host, last = host + a->memory.size;
+            if (host == 0 || host >= end || last <= first) { continue; }
+            uint64_t from = host > first ? host : first, to = last < end ? last : end;
+            (void)hcqi_order_touch(a, a->memory.address + (from - host), to - from, does,
+                                   "hcq_check_host");
+            found = 1;
+        }
+    }
+    HCQI_LEAVE_UNLESS(NULL, found || hcqi_core.checked == 0, HCQ_ERROR_INVALID,
+                      "ptr: no buffer has it, or it was freed");
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_check_meet(const void *object) {
+    hcqi_enter();
+    hcqi_meeting *m = hcqi_order.meetings;
+    hcqi_party *here = hcqi_core.checked == 0 ? NULL : hcqi_party_here();
+    while (m != NULL && m->object != object) { m = m->next; }
+    if (m == NULL && here != NULL) {
+        m = HCQI_CAST(hcqi_meeting *, hcqi_order_new(sizeof *m));
+        if (m != NULL) {
+            m->object = object;
+            m->next = hcqi_order.meetings;
+            hcqi_order.meetings = m;
+        }
+    }
+    if (m != NULL && here != NULL) {
+        hcqi_past_join(&here->past, m->past);
+        hcqi_past_join(&m->past, here->past);
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ========================================================================== */
+/* ---- what nobody needs any more --------------------------------- >>prune - */
+
+static void hcqi_floor_meet(hcqi_past **floor, const hcqi_line *jobs) {
+    for (const hcq_job *job = jobs->head; job != NULL; job = job->next) {
+        hcqi_past_meet(floor, job->began);
+        if (!job->unordered) { return; } /* later ones saw more */
+    }
+}
+
+/* What everybody has seen who may still do anything. */
+static hcqi_past *hcqi_order_floor(void) {
+    hcqi_past *floor = NULL;
+    hcqi_past_join(&floor, hcqi_order.threads ? hcqi_order.parties == NULL ? NULL
+                           : hcqi_order.parties->past : hcqi_order.all.past);
+    for (const hcqi_party *p = hcqi_order.parties; p != NULL; p = p->next) {
+        hcqi_past_meet(&floor, p->past);
+    }
+    HCQI_LANES(lane) {
+        for (int i = 0; i < 2; i++) { hcqi_floor_meet(&floor, &lane->lists[i]); }
+    }
+    return floor;
+}
+
+static hcqi_cell *hcqi_cells_prune(hcqi_cell *c, const hcqi_past *floor, int blank) {
+    if (c == NULL) { return NULL; }
+    c->left = hcqi_cells_prune(c->left, floor, blank);
+    c->right = hcqi_cells_prune(c->right, floor, blank);
+    if (c->wrote != NULL && hcqi_past_has(floor, c->wrote->at)) { hcqi_deed_put(&c->wrote, NULL); }
+    if (c->maybe != NULL && hcqi_past_has(floor, c->maybe->at)) { hcqi_deed_put(&c->maybe, NULL); }
+    for (hcqi_read **link = &c->reads; *link != NULL;) {
+        if (hcqi_past_has(floor, (*link)->deed->at)) {
+            hcqi_read_drop(link);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+    if (c->wrote != NULL || c->maybe != NULL || c->reads != NULL || (blank && c->written)) {
+        return c;
+    }
+    hcqi_cell *rest = hcqi_cells_merge(c->left, c->right);
+    hcqi_cell_delete(c);
+    return rest;
+}
+
+static void hcqi_past_purge(hcqi_past **past) {
+    uint32_t count = 0, k = 0;
+    hcqi_past *own = *past == NULL ? NULL : hcqi_past_own(past, 0);
+    for (uint32_t i = 0; own != NULL && i < own->count; i++) {
+        uint64_t chain = own->ticks[i].chain;
+        while (k < hcqi_order.chain_count && hcqi_order.chains[k]->at.chain < chain) { k++; }
+        int lives = k < hcqi_order.chain_count && hcqi_order.chains[k]->at.chain == chain;
+        for (const hcqi_party *p = hcqi_order.parties; p != NULL; p = p->next) {
+            lives |= p->at.chain == chain;
+        }
+        if (lives || chain == hcqi_order.all.at.chain) { own->ticks[count++] = own->ticks[i]; }
+    }
+    if (own != NULL) { own->count = count; }
+}
+
+/* Chains that are over for everybody. */
+static void hcqi_chains_prune(const hcqi_past *floor) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < hcqi_order.chain_count; i++) {
+        hcqi_chain *c = hcqi_order.chains[i];
+        if (!c->lane && !c->busy && hcqi_past_has(floor, c->at)) {
+            hcqi_chain_delete(c);
+        } else {
+            hcqi_order.chains[count++] = c;
+        }
+    }
+    if (count == hcqi_order.chain_count) { return; }
+    hcqi_order.chain_count = count;
+    hcqi_past_purge(&hcqi_order.all.past);
+    for (hcqi_party *p = hcqi_order.parties; p != NULL; p = p->next) { hcqi_past_purge(&p->past); }
+    for (uint32_t i = 0; i < count; i++) { hcqi_past_purge(&hcqi_order.chains[i]->past); }
+    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
+        const hcq_queue *q = hcqi_core.devices[slot] == NULL ? NULL : hcqi_core.devices[slot]->queues;
+        for (; q != NULL; q = q->next) {
+            if (q->graph != NULL) { hcqi_past_purge(&q->graph->past); }
+        }
+    }
+}
+
+/* Those that failed before they were handed over have no end. */
+static void hcqi_ends_prune(const hcq_device *dev, const hcqi_past *floor) {
+    hcqi_ends *e = dev->ends;
+    uint32_t over = 0;
+    for (; over < e->count; over++) {
+        hcqi_moment *m = &e->list[over];
+        int none = m->at.chain == 0 && e->first + over <= dev->done_prefix;
+        if (!none && (m->at.chain == 0 || !hcqi_past_has(floor, m->at))) { break; }
+        hcqi_moment_drop(m);
+    }
+    e->first += over;
+    e->count -= over;
+    hcqi_order.items -= over;
+    memmove(e->list, e->list + over, e->count * sizeof *e->list);
+    memset(e->list + e->count, 0, over * sizeof *e->list);
+    hcqi_past_purge(&e->prefix);
+}
+
+static void hcqi_releases_prune(hcqi_releases *r, const hcqi_past *floor) {
+    uint32_t over = 0;
+    while (over < r->count && hcqi_past_has(floor, r->list[over].moment.at)) {
+        r->base = r->list[over++].value;
+    }
+    if (over != 0) { hcqi_releases_drop(r, over); }
+}
+
+static void hcqi_order_prune(void) {
+    hcqi_past *floor = hcqi_order_floor();
+    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        for (uint32_t i = 0; dev != NULL && i < dev->table_count; i++) {
+            hcqi_shadow *s = dev->table[i]->shadow;
+            if (s != NULL) { s->cells = hcqi_cells_prune(s->cells, floor, s->blank); }
+        }
+        if (dev != NULL && dev->ends != NULL) { hcqi_ends_prune(dev, floor); }
+    }
+    for (hcqi_releases *r = hcqi_order.releases; r != NULL; r = r->next) {
+        hcqi_releases_prune(r, floor);
+    }
+    hcqi_order.imported.cells = hcqi_cells_prune(hcqi_order.imported.cells, floor, 0);
+    hcqi_chains_prune(floor);
+    hcqi_past_unref(floor);
+    hcqi_order.limit = 2 * hcqi_order.items + 4096;
+}
+
+/* ========================================================================== */
+/* ---- begin and end ------------------------------------------- >>checking - */
+
+/* A device was opened: it has the flag, or another one did. */
+static void hcqi_order_opened(hcq_device *dev) {
+    const uint32_t flag = HCQ_DEVICE_CHECK;
+    int checks = (dev->desc.flags & flag) != 0;
+    if (checks && hcqi_core.checked++ == 0) {
+        memset(&hcqi_order, 0, sizeof hcqi_order);
+        hcqi_order.hooks = dev->hooks;
+        hcqi_order.limit = 4096;
+    }
+    if (dev->desc.flags & HCQ_DEVICE_CHECK_THREADS) { hcqi_order.threads = 1; }
+    for (uint32_t slot = 0; hcqi_core.checked != 0 && slot < hcqi_core.device_top; slot++) {
+        hcq_device *other = hcqi_core.devices[slot];
+        if (other == NULL || other->ends != NULL) { continue; }
+        other->ends = HCQI_CAST(hcqi_ends *, hcqi_order_new(sizeof *other->ends));
+        if (other->ends != NULL) { other->ends->first = other->next_number; }
+    }
+}
+
+static void hcqi_order_leave(hcq_device *dev) {
+    hcqi_ends *e = dev->ends;
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_chain *c = dev->lanes[k].chain;
+        if (c != NULL) { c->lane = c->busy = 0; } /* what it did goes with the rest */
+        dev->lanes[k].chain = NULL;
+    }
+    if (e == NULL) { return; }
+    for (uint32_t i = 0; i < e->count; i++) { hcqi_moment_drop(&e->list[i]); }
+    hcqi_order.items -= e->count;
+    hcqi_past_unref(e->prefix);
+    hcqi_delete(&hcqi_order.hooks, e->list, e->capacity * sizeof *e->list);
+    hcqi_delete(&hcqi_order.hooks, e->texts, HCQI_RACES * sizeof *e->texts);
+    hcqi_delete(&hcqi_order.hooks, e, sizeof *e);
+    dev->ends = NULL;
+}
+
+/* Nobody is checked any more. */
+static void hcqi_order_end(void) {
+    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        if (dev == NULL) { continue; }
+        hcqi_order_leave(dev);
+        for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) {
+            if (q->graph != NULL) { hcqi_order_ungraph(q->graph); }
+        }
+        for (uint32_t i = 0; i < dev->table_count; i++) { hcqi_order_freed(dev->table[i]); }
+        for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
+            hcq_job *job = hcqi_job_at(dev, n);
+            if (job == NULL) { continue; }
+            hcqi_past_replace(&job->began, NULL);
+            job->chain = NULL;
+        }
+    }
+    while (hcqi_order.releases != NULL) { hcqi_order_forget(hcqi_order.releases->signal); }
+    hcqi_cells_delete(hcqi_order.imported.cells);
+    for (uint32_t i = 0; i < hcqi_order.chain_count; i++) { hcqi_chain_delete(hcqi_order.chains[i]); }
+    hcqi_delete(&hcqi_order.hooks, hcqi_order.chains,
+                hcqi_order.chain_capacity * sizeof *hcqi_order.chains);
+    hcqi_past_unref(hcqi_order.all.past);
+    while (hcqi_order.parties != NULL) {
+        hcqi_party *p = hcqi_order.parties;
+        hcqi_order.parties = p->next;
+        hcqi_past_unref(p->past);
+        hcqi_delete(&hcqi_order.hooks, p, sizeof *p);
+    }
+    while (hcqi_order.meetings != NULL) {
+        hcqi_meeting *m = hcqi_order.meetings;
+        hcqi_order.meetings = m->next;
+        hcqi_past_unref(m->past);
+        hcqi_delete(&hcqi_order.hooks, m, sizeof *m);
+    }
+    memset(&hcqi_order, 0, sizeof hcqi_order);
+}
+
+/* With all that was made from it. */
+static void hcqi_order_closed(hcq_device *dev) {
+    if (dev->desc.flags & HCQ_DEVICE_CHECK) { hcqi_core.checked--; }
+    if (hcqi_core.checked == 0) { hcqi_order_end(); } else { hcqi_order_leave(dev); }
+}
+
+static hcq_result hcqi_order_query(const hcq_device *dev, uint64_t *value) {
+    if (dev->ends == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    *value = dev->ends->races;
+    return HCQ_OK;
+}
+
+static void hcqi_order_dump(hcqi_text *t, const hcq_device *dev) {
+    const hcqi_ends *e = dev->ends;
+    if (e == NULL || e->races == 0) { return; }
+    uint64_t first = e->races < HCQI_RACES ? 0 : e->races - HCQI_RACES;
+    hcqi_print(t, "races: %llu\n", (unsigned long long)e->races);
+    for (uint64_t i = first; e->texts != NULL && i < e->races; i++) {
+        hcqi_print(t, "%s", e->texts[i % HCQI_RACES]);
+    }
+}
+
+HCQI_COLD_END
+#endif /* HCQ_IMPLEMENTATION */

@@ -1,0 +1,505 @@
+/* races.c - the checker of order (hcq_check.h): small programs of which something is
+   missing that orders two commands, or is wrong, or late; each is told, with the pair and
+   the call to add, and its mended twin is not.
+
+   races [VARIANT] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#ifndef HCQ_CHECK
+#define HCQ_CHECK
+#endif
+#include "support/util.h"
+
+enum { BYTES = 256 };
+
+/* What a program has: two compute lanes, whose queues are called 'first' and 'second'. */
+static struct {
+    hcq_device *dev;
+    hcq_queue *first, *second;
+    hcq_buffer x, y, z;                /* words of zero */
+    hcq_signal signal;                 /* 'step' */
+} P;
+
+static hcq_queue *labelled(hcq_queue_kind kind, const char *label) {
+    hcq_queue *q = make_queue(P.dev, kind);
+    CHECK_OK(hcq_queue_label(q, label));
+    return q;
+}
+
+static hcq_buffer words_of(void) {
+    hcq_buffer b;
+    CHECK_OK(hcq_alloc(P.dev, BYTES, HCQ_ZEROED | HCQ_HOST_VISIBLE, &b));
+    return b;
+}
+
+static void program_open(void) {
+    P.dev = OPEN_WITH(0, .compute_lanes = 2);
+    P.first = labelled(HCQ_COMPUTE, "first");
+    P.second = labelled(HCQ_COMPUTE, "second");
+    P.x = words_of();
+    P.y = words_of();
+    P.z = words_of();
+    P.signal = make_signal(P.dev, 0);
+    CHECK_OK(hcq_signal_label(P.signal, "step"));
+}
+
+static hcq_point submit_on(uint64_t lane, hcq_queue *q, const hcq_point *wait) {
+    hcq_submission s = {.waits = wait, .wait_count = wait ? 1 : 0, .queues = &q, .queue_count = 1,
+                        .affinity = lane};
+    hcq_point done = {{0}, 0};
+    CHECK_OK(hcq_submit(P.dev, &s, 1, &done));
+    return done;
+}
+
+static hcq_point submit_unordered(hcq_queue *q) {
+    hcq_submission s = {.queues = &q, .queue_count = 1, .flags = HCQ_UNORDERED};
+    hcq_point done = {{0}, 0};
+    CHECK_OK(hcq_submit(P.dev, &s, 1, &done));
+    return done;
+}
+
+#define SET(q, buffer) CHECK(hcq_queue_fill(q, buffer, (buffer).size, 7, 4) >= 0)
+#define MOVE(q, dst, src) CHECK(hcq_queue_copy(q, dst, src, BYTES) >= 0)
+#define AT(buffer, offset, size) hcq_view(buffer, offset, size)
+#define DONE(point) CHECK_OK(hcq_wait(&(point), 1, HCQ_ALL, BOUND))
+
+/* ---- the programs: `right` is the mended twin ---- */
+
+static void an_upload_and_its_reader(int right) {
+    SET(P.first, P.x);
+    MOVE(P.second, P.y, P.x);
+    hcq_point up = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, right ? &up : NULL);
+}
+
+static void two_writers(int right) {
+    SET(P.first, P.x);
+    SET(P.second, P.x);
+    hcq_point one = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, right ? &one : NULL);
+}
+
+static void a_reader_and_a_later_writer(int right) {
+    MOVE(P.first, P.y, P.x);
+    SET(P.second, P.x);
+    hcq_point one = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, right ? &one : NULL);
+}
+
+/* The value that is waited for is raised too early. */
+static void a_value_too_low(int right) {
+    CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
+    SET(P.first, P.x);
+    CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 2)) >= 0);
+    CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, right ? 2 : 1)) >= 0);
+    MOVE(P.second, P.y, P.x);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
+/* The wait is there, behind what it should be before. */
+static void a_wait_too_late(int right) {
+    SET(P.first, P.x);
+    CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
+    if (right) {
+        CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
+    }
+    MOVE(P.second, P.y, P.x);
+    if (!right) {
+        CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
+    }
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
+/* The signal comes before the command. */
+static void a_signal_too_early(int right) {
+    if (!right) {
+        CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
+    }
+    SET(P.first, P.x);
+    if (right) {
+        CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
+    }
+    CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
+    MOVE(P.second, P.y, P.x);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
+static void a_wait_for_another_submission(int right) {
+    SET(P.first, P.x);
+    MOVE(P.second, P.y, P.x);
+    hcq_queue *other = labelled(HCQ_COMPUTE, "other");
+    SET(other, P.z);
+    hcq_point before = submit_on(0, other, NULL), up = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, right ? &up : &before);
+}
+
+static void unordered_on_one_lane(int right) {
+    SET(P.first, P.x);
+    SET(P.second, P.x);
+    hcq_point one = submit_unordered(P.first);
+    if (right) {
+        DONE(one);
+    }
+    (void)submit_unordered(P.second);
+}
+
+static void commands_that_overlap(int right) {
+    SET(P.first, P.x);
+    CHECK(hcq_queue_fill(P.first, P.x, BYTES, 9, 4) == 1);
+    CHECK_OK(hcq_queue_command_flags(P.first, 1, right ? 0 : HCQ_OVERLAP));
+    (void)submit_on(0, P.first, NULL);
+}
+
+/* The barrier between two groups that overlap is missing. */
+static void groups_without_a_barrier(int right) {
+    for (uint32_t i = 0; i < 4; i++) {
+        if (right && i == 2) {
+            CHECK(hcq_queue_memory_barrier(P.first) >= 0);
+        }
+        int32_t at = hcq_queue_fill(P.first, AT(P.x, (i % 2) * 64, 64), 64, 7, 4);
+        CHECK(at >= 0);
+        CHECK_OK(hcq_queue_command_flags(P.first, at, HCQ_OVERLAP));
+    }
+    (void)submit_on(0, P.first, NULL);
+}
+
+/* By one byte. */
+static void ranges_that_meet(int right) {
+    CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 101), right ? 100 : 101, 7, 1) >= 0);
+    CHECK(hcq_queue_fill(P.second, AT(P.x, 100, 100), 100, 7, 1) >= 0);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
+static void a_host_that_reads_early(int right) {
+    SET(P.first, P.x);
+    hcq_point done = submit_on(0, P.first, NULL);
+    if (right) {
+        DONE(done);
+    }
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+}
+
+static void a_host_that_writes_early(int right) {
+    MOVE(P.first, P.y, P.x);
+    hcq_point done = submit_on(0, P.first, NULL);
+    if (right) {
+        DONE(done);
+    }
+    CHECK_OK(hcq_check_host(P.x.host, 4, HCQ_ARG_OUT));
+}
+
+/* Three frames in flight, each with a slot of the ring: the one that is used again was
+   waited for, or the one before. */
+static void a_ring_of_frames(int right) {
+    enum { RING = 3, FRAMES = 8 };
+    hcq_point done[FRAMES];
+    for (uint32_t f = 0; f < FRAMES; f++) {
+        hcq_buffer slot = AT(P.x, f % RING * 64, 64);
+        if (f >= RING && (right || f != 5)) {
+            DONE(done[f - RING]);
+        }
+        CHECK_OK(hcq_check_host(slot.host, 64, HCQ_ARG_OUT));
+        CHECK_OK(hcq_queue_reset(P.first));
+        CHECK(hcq_queue_copy(P.first, AT(P.y, f % RING * 64, 64), slot, 64) >= 0);
+        done[f] = submit_on(f % 2, P.first, NULL);
+    }
+}
+
+/* The middle of a chain of three lets go of what it should hand on. */
+static void a_chain_with_a_gap(int right) {
+    hcq_queue *last = labelled(HCQ_COPY, "last");
+    SET(P.first, P.x);
+    SET(P.second, P.z);
+    CHECK(hcq_queue_copy(last, P.y, P.x, BYTES) >= 0);
+    hcq_point one = submit_on(0, P.first, NULL), two = submit_on(1, P.second, right ? &one : NULL);
+    (void)submit_on(0, last, &two);
+}
+
+/* The host sets the signal before it has seen the end of what it stands for. */
+static void a_set_too_early(int right) {
+    SET(P.first, P.x);
+    CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
+    MOVE(P.second, P.y, P.x);
+    hcq_point done = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+    if (right) {
+        DONE(done);
+    }
+    CHECK_OK(hcq_signal_set(P.signal, 1));
+    DONE(done);
+}
+
+/* One of two is not both. */
+static void any_in_place_of_all(int right) {
+    hcq_queue *reader = labelled(HCQ_COMPUTE, "reader");
+    SET(P.first, P.x);
+    SET(P.second, P.y);
+    hcq_point both[2] = {submit_on(0, P.first, NULL), submit_on(1, P.second, NULL)};
+    CHECK_OK(hcq_wait(both, 2, right ? HCQ_ALL : HCQ_ANY, BOUND));
+    CHECK(hcq_queue_copy(reader, P.z, P.y, BYTES) >= 0);
+    CHECK(hcq_queue_copy(reader, P.z, P.x, BYTES) >= 0);
+    (void)submit_unordered(reader);
+}
+
+static void an_old_timeline_value(int right) {
+    SET(P.first, P.x);
+    MOVE(P.second, P.y, P.x);
+    uint64_t next = hcq_device_timeline_value(P.dev);
+    (void)submit_on(0, P.first, NULL);
+    hcq_point all = hcq_at(hcq_device_timeline(P.dev), right ? next : next - 1);
+    (void)submit_on(1, P.second, &all);
+}
+
+static void memory_before_it_is_given(int right) {
+    hcq_point gate = hcq_at(P.signal, 1), ready;
+    hcq_buffer later;
+    CHECK_OK(hcq_alloc_after(P.dev, &gate, 1, BYTES, 0, &later, &ready));
+    SET(P.first, later);
+    (void)submit_on(1, P.first, right ? &ready : NULL);
+    CHECK_OK(hcq_signal_set(P.signal, 1));
+    DONE(ready);
+}
+
+/* Values move a copy to where another lane is. */
+static void values_that_meet(int right) {
+    hcq_value value = hcq_number(right ? 64 : 128);
+    CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 128), 128, 7, 1) >= 0);
+    CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_SIZE, 0, 0));
+    CHECK(hcq_queue_fill(P.second, AT(P.x, 64, 64), 64, 7, 1) >= 0);
+    CHECK_OK(hcq_queue_submit_with(P.first, P.dev, &value, 1, NULL));
+    (void)submit_on(1, P.second, NULL);
+}
+
+/* A kernel of which it is stated what it writes. */
+static void a_kernel_and_a_copy(int right) {
+    int32_t at = record_add(P.first, make_add(P.dev), P.x, 1, 5);
+    CHECK(at == 0);
+    CHECK_OK(hcq_queue_access(P.first, at, AT(P.x, 4, 4), HCQ_ARG_INOUT));
+    CHECK(hcq_queue_copy(P.second, AT(P.y, 0, 4), AT(P.x, right ? 8 : 4, 4), 4) >= 0);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
+static void a_grid_that_is_written(int right) {
+    hcq_buffer grid = AT(P.z, 0, 12);
+    add_args args = {P.x.address, 1, 1};
+    CHECK(hcq_queue_fill(P.first, grid, 12, 1, 4) >= 0);
+    int32_t at = hcq_queue_exec_indirect(P.second, make_add(P.dev), &args, sizeof args, grid,
+                                         hcq_dim(4, 4, 4), hcq_dim(1, 1, 1));
+    CHECK(at == 0);
+    CHECK_OK(hcq_queue_access(P.second, at, AT(P.x, 0, 4), HCQ_ARG_INOUT));
+    hcq_point one = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, right ? &one : NULL);
+}
+
+/* A host command says what it reads. */
+static void a_host_command(int right) {
+    SET(P.first, P.x);
+    int32_t at = hcq_queue_host(P.second, host_nothing, NULL);
+    CHECK(at == 0);
+    CHECK_OK(hcq_queue_access(P.second, at, P.x, HCQ_ARG_IN));
+    hcq_point one = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, right ? &one : NULL);
+}
+
+/* A launch of a graph, and what another lane does with its memory. */
+static void a_launch_and_a_copy(int right) {
+    hcq_queue *graph = labelled(HCQ_GRAPH, "first");
+    SET(graph, P.x);
+    CHECK(hcq_queue_copy(graph, P.y, P.x, BYTES) >= 0);
+    CHECK_OK(hcq_queue_bind(graph, P.dev));
+    MOVE(P.second, P.z, P.y);
+    hcq_point launched;
+    CHECK_OK(hcq_queue_submit(graph, P.dev, &launched));
+    (void)submit_on(1, P.second, right ? &launched : NULL);
+}
+
+/* A point is waited for that failed work will never reach in order, and another one. */
+static void a_signal_of_two_raisers(int right) {
+    hcq_queue *reader = labelled(HCQ_COPY, "reader");
+    SET(P.first, P.x);
+    CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
+    CHECK(hcq_queue_signal(P.second, hcq_at(P.signal, 2)) >= 0);
+    CHECK(hcq_queue_copy(reader, P.y, P.x, BYTES) >= 0);
+    hcq_point one = submit_on(0, P.first, NULL), at = hcq_at(P.signal, 1);
+    (void)submit_on(1, P.second, right ? &one : NULL);
+    (void)submit_on(0, reader, &at);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(int right);
+    const char *first, *second;        /* in the lines, as the pair */
+    const char *hint;
+} programs[] = {
+    {"an_upload_and_its_reader", an_upload_and_its_reader, "'first'", "'second'", "wait for the point"},
+    {"two_writers", two_writers, "'first'", "'second'", "to add"},
+    {"a_reader_and_a_later_writer", a_reader_and_a_later_writer, "reads", "'second'", "to add"},
+    {"a_value_too_low", a_value_too_low, "'first'", "'second'", "'step' at 2"},
+    {"a_wait_too_late", a_wait_too_late, "'first'", "'second'", "'step' at 1"},
+    {"a_signal_too_early", a_signal_too_early, "'first'", "'second'", "to add"},
+    {"a_wait_for_another_submission", a_wait_for_another_submission, "'first'", "'second'",
+     "wait for the point"},
+    {"unordered_on_one_lane", unordered_on_one_lane, "'first'", "'second'", "to add"},
+    {"commands_that_overlap", commands_that_overlap, "command 0", "command 1", "HCQ_OVERLAP"},
+    {"groups_without_a_barrier", groups_without_a_barrier, "command 0", "command 2", "memory_barrier"},
+    {"ranges_that_meet", ranges_that_meet, "bytes 100 to 100", "'second'", "to add"},
+    {"a_host_that_reads_early", a_host_that_reads_early, "'first'", "the host", "to add"},
+    {"a_host_that_writes_early", a_host_that_writes_early, "reads", "the host", "to add"},
+    {"a_ring_of_frames", a_ring_of_frames, "'first'", "the host", "to add"},
+    {"a_chain_with_a_gap", a_chain_with_a_gap, "'first'", "'last'", "to add"},
+    {"a_set_too_early", a_set_too_early, "'first'", "'second'", "to add"},
+    {"any_in_place_of_all", any_in_place_of_all, "writes", "'reader'", "to add"},
+    {"an_old_timeline_value", an_old_timeline_value, "'first'", "'second'", "wait for the point"},
+    {"memory_before_it_is_given", memory_before_it_is_given, "hcq_alloc_after", "'first'",
+     "wait for the point of hcq_alloc_after"},
+    {"values_that_meet", values_that_meet, "'first'", "'second'", "to add"},
+    {"a_kernel_and_a_copy", a_kernel_and_a_copy, "'first'", "'second'", "to add"},
+    {"a_grid_that_is_written", a_grid_that_is_written, "'first'", "'second'", "to add"},
+    {"a_host_command", a_host_command, "'first'", "'second'", "to add"},
+    {"a_launch_and_a_copy", a_launch_and_a_copy, "'first'", "'second'", "to add"},
+    {"a_signal_of_two_raisers", a_signal_of_two_raisers, "'first'", "'reader'", "to add"},
+};
+
+/* Is the program told so, or, mended, not at all? */
+static int program_run(uint32_t i, int right) {
+    uint64_t races = 0;
+    T.races_meant = 1;
+    log_clear();
+    T.log.races = 0;
+    program_open();
+    programs[i].run(right);
+    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+    int good = right ? races == 0
+                     : races != 0 && log_has(programs[i].first) && log_has(programs[i].second) &&
+                       log_has(programs[i].hint);
+    if (!good) {
+        fprintf(stderr, "%s, %s: %llu races\n", programs[i].name, right ? "mended" : "broken",
+                (unsigned long long)races);
+        test_dump();
+    }
+    CHECK_OK(hcq_close(P.dev));
+    return good;
+}
+
+TEST(programs_and_their_twins) {
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        wrong += (program_run(i, 1) ? 0u : 1u) + (program_run(i, 0) ? 0u : 1u);
+    }
+    CHECK_U64(wrong, 0);
+}
+
+/* Memory that no kernel wrote, of which the host sees nothing. */
+TEST(what_nobody_wrote) {
+    T.races_meant = 1;
+    for (int right = 0; right < 2; right++) {
+        hcq_device *device = OPEN_WITH(0, .compute_lanes = 2);
+        hcq_buffer from, to;
+        uint64_t races = 0;
+        CHECK_OK(hcq_alloc(device, BYTES, right ? HCQ_ZEROED : 0, &from));
+        CHECK_OK(hcq_alloc(device, BYTES, 0, &to));
+        const int hidden = from.host == NULL;
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_copy(q, to, from, BYTES), 0);
+        CHECK_OK(hcq_queue_submit(q, device, NULL));
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_OK(hcq_device_query(device, HCQ_QUERY_RACES, &races));
+        CHECK_U64(races, !right && hidden);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* Told once for a pair, however often it runs, and in the dump; the submission fails if
+   that is asked for, and nothing of it runs. */
+TEST(a_race_fails_its_submission) {
+    T.races_meant = 1;
+    P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS);
+    P.first = labelled(HCQ_COMPUTE, "first");
+    P.second = labelled(HCQ_COMPUTE, "second");
+    P.x = words_of();
+    char text[8192];
+    uint64_t races = 0;
+    SET(P.first, P.x);
+    CHECK(hcq_queue_fill(P.second, P.x, BYTES, 9, 4) >= 0);
+    for (int i = 0; i < 3; i++) {
+        hcq_point good = submit_on(0, P.first, NULL);
+        hcq_submission s = {.queues = &P.second, .queue_count = 1, .affinity = 1};
+        CHECK_RESULT(hcq_submit(P.dev, &s, 1, NULL), HCQ_ERROR_RACE);
+        DONE(good);
+        CHECK_U64(*(uint32_t *)P.x.host, 7);
+    }
+    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+    CHECK_U64(races, 1);               /* what did not run is no reason for another one */
+    (void)hcq_device_dump(P.dev, text, sizeof text);
+    CHECK(strstr(text, "races: 1") != NULL && strstr(text, "'second'") != NULL);
+    CHECK_OK(hcq_close(P.dev));
+}
+
+/* Of an argument nobody stated what of it a kernel touches: a hint, which counts nowhere. */
+TEST(a_possible_race_is_a_hint) {
+    T.races_meant = 1;
+    program_open();
+    uint64_t races = 7;
+    CHECK(record_add(P.first, make_add(P.dev), P.x, 1, 5) == 0);
+    MOVE(P.second, P.y, P.x);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+    CHECK_U64(races, 0);
+    CHECK(T.log.hints_seen != 0);
+    CHECK_OK(hcq_close(P.dev));
+}
+
+/* Two threads are two orders, if asked for, until they meet. */
+static void *meets(void *user) {
+    const hcq_point *done = (const hcq_point *)user;
+    CHECK_OK(hcq_wait(done, 1, HCQ_ALL, BOUND));
+    CHECK_OK(hcq_check_meet(done));
+    return NULL;
+}
+
+TEST(threads_have_orders_of_their_own) {
+    T.races_meant = 1;
+    for (int right = 0; right < 2; right++) {
+        P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK |
+                          HCQ_DEVICE_CHECK_THREADS);
+        P.first = labelled(HCQ_COMPUTE, "first");
+        P.x = words_of();
+        SET(P.first, P.x);
+        uint64_t races = 0;
+        hcq_point done = submit_on(0, P.first, NULL);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, meets, &done) == 0);
+        CHECK(pthread_join(thread, NULL) == 0); /* which hcq does not see */
+        CHECK_OK(right ? hcq_check_meet(&done) : HCQ_OK);
+        CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+        CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+        CHECK_U64(races, !right);
+        CHECK_OK(hcq_close(P.dev));
+    }
+}
+
+/* Of memory that no buffer has nothing can be declared. */
+TEST(declarations_are_refused) {
+    static char own[16];
+    program_open();
+    CHECK_RESULT(hcq_check_host(NULL, 4, HCQ_ARG_IN), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_check_host(P.x.host, 0, HCQ_ARG_IN), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_check_host(P.x.host, 4, HCQ_ARG_U32), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_check_host(own, 4, HCQ_ARG_IN), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_check_host(P.x.host, 4, HCQ_ARG_INOUT));
+    CHECK_OK(hcq_check_meet(NULL));
+    CHECK_OK(hcq_close(P.dev));
+}
+
+int main(int argc, char **argv) {
+    int result = test_start(argc, argv);
+    return result != 0 ? result : test_run();
+}
