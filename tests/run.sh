@@ -145,7 +145,7 @@ variants               full     cpu         program gcc conformance cpu-one-engi
 narrow-counters        default  cpu         program gcc conformance cpu-narrow
 mock-variants          full     cpu         program gcc conformance mock-map,mock-no-copy,trace-mock --quick
 misuse-mock            default  cpu         program gcc misuse mock
-check-conformance      default  cpu         program check conformance mock
+check-conformance      default  cpu         program check conformance mock --quick
 check-graph            default  cpu         program check graph cpu --seeds 60
 vulkan-races           default  vulkan      vulkan check races vulkan
 cuda-races             default  cuda-mock   cuda check races cumock
