@@ -37,10 +37,11 @@
    wrote (of memory that the host does not see), imported memory used by the host again
    while commands still have it.
 
-   What it costs. Memory: for each range of bytes that was treated differently about 100
-   bytes and the last commands there, 200 bytes each, until the host has seen them over.
-   Host commands run on the service thread, also on the CPU. Commands of devices without
-   the flag order, but are not checked. */
+   What it costs. Time: some 170 ns for a command, however many are pending. Memory: for
+   each range of bytes that was treated differently about 100 bytes and the last commands
+   there, 200 bytes each, until the host has seen them over. Host commands run on the
+   service thread, also on the CPU. Commands of devices without the flag order, but are not
+   checked. After 2,048 pairs it tells of no more. */
 #ifndef HCQ_CHECK_H
 #define HCQ_CHECK_H
 #ifdef __cplusplus
