@@ -420,7 +420,8 @@ typedef struct hcq_memory_hooks {
 
 enum {
     HCQ_DEVICE_COVERAGE = 1,           /* count each program's runs, not what of it ran */
-    HCQ_DEVICE_CHECK = 2,              /* find what nothing orders: hcq_check.h; ... */
+    HCQ_DEVICE_CHECK = 2,              /* needs HCQ_CHECK, as those below: finds what nothing
+                                          orders, see hcq_check.h; ... */
     HCQ_DEVICE_CHECK_FAILS = 4,        /* ... that fails with HCQ_ERROR_RACE, ... */
     HCQ_DEVICE_CHECK_THREADS = 8       /* ... and each thread has an order of its own */
 };
@@ -1809,7 +1810,7 @@ struct hcqi_signal {
     hcqi_site source;                  /* who raised it last, for the profile; at 0: the host */
     hcqi_waiter *held, *reach;
     uint64_t check_mark, check_value;  /* scratch of hcqi_raise_check */
-    hcqi_releases *releases;
+    hcqi_releases *releases;           /* hcq_check.h: who raised which value */
 };
 
 /* Where a job waits in line by `ready_next`, the first come first: one at a time. */
@@ -1855,7 +1856,7 @@ struct hcqi_lane {
     hcqi_line stall;                   /* jobs that wait for a counter swap */
     hcqi_failures failures;            /* of epochs */
     uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
-    hcqi_chain *chain;
+    hcqi_chain *chain;                 /* hcq_check.h: its order */
 };
 
 typedef enum hcqi_job_state {
@@ -1891,8 +1892,8 @@ struct hcq_job {
     uint64_t *values;                  /* its own list, not the version's, or NULL */
     uint64_t due;                      /* of a host command: the epoch that it follows */
     uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
-    hcqi_past *began;                  /* what the host had seen when it was submitted */
-    hcqi_chain *chain;
+    hcqi_past *began;                  /* hcq_check.h: what the host had seen at its submit, ... */
+    hcqi_chain *chain;                 /* ... where it runs; NULL: not yet */
     hcqi_waiter *at;                   /* first of those for the next segment, or later */
     hcqi_waiter wait;                  /* the first: the submission's, then its segments' */
 };
@@ -2253,7 +2254,7 @@ struct hcqi_allocation {
     hcqi_allocation *next, *prev;      /* in a list of hcq_device.freed_head */
     hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
     hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
-    hcqi_shadow *shadow;
+    hcqi_shadow *shadow;               /* hcq_check.h: who touched its bytes */
 };
 
 #define HCQI_IMPORTED 0x80000000u      /* no flag of hcq_alloc */
@@ -2314,7 +2315,7 @@ struct hcq_device {
     hcq_error_info error;
     uint32_t lines_lost;               /* of the log, since that was last said */
     hcqi_profile *profile;             /* NULL: never started */
-    hcqi_ends *ends;
+    hcqi_ends *ends;                   /* hcq_check.h: of submissions; NULL: none is checked */
     uint64_t swaps, packets_copied, packets_patched;
     hcq_sys_thread service;
     int service_started, service_stop;
@@ -11592,8 +11593,9 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *given, const 
     if (desc != NULL) {
         HCQI_OPEN_UNLESS(desc, (desc->memory.alloc_fn == NULL) == (desc->memory.free_fn == NULL),
                          HCQ_ERROR_INVALID, "memory: needs both functions");
-        HCQI_OPEN_UNLESS(desc, (desc->flags & ~(uint32_t)(HCQ_DEVICE_COVERAGE | HCQI_CHECK_FLAGS)) == 0,
-                         HCQ_ERROR_INVALID, "flags: unknown bits");
+        const uint32_t known = HCQ_DEVICE_COVERAGE | HCQI_CHECK_FLAGS;
+        HCQI_OPEN_UNLESS(desc, (desc->flags & ~known) == 0, HCQ_ERROR_INVALID,
+                         "flags: unknown bits");
     }
     memset(&info, 0, sizeof info);
     const hcq_backend *backend = driver->factory.backend;

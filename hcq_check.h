@@ -37,11 +37,11 @@
    wrote (of memory that the host does not see), imported memory used by the host again
    while commands still have it.
 
-   What it costs. Time: some 170 ns for a command, however many are pending. Memory: for
-   each range of bytes that was treated differently about 100 bytes and the last commands
-   there, 200 bytes each, until the host has seen them over. Host commands run on the
-   service thread, also on the CPU. Commands of devices without the flag order, but are not
-   checked. After 2,048 pairs it tells of no more. */
+   What it costs. Time: more than a small kernel does, however many commands are pending.
+   Memory: for each range of bytes that was treated differently about 100 bytes and the last
+   commands there, 200 bytes each, until the host has seen them over. Host commands run on
+   the service thread, also on the CPU. Commands of devices without the flag order, but are
+   not checked. After 2,048 pairs it tells of no more. */
 #ifndef HCQ_CHECK_H
 #define HCQ_CHECK_H
 #ifdef __cplusplus
@@ -49,11 +49,14 @@ extern "C" {
 #endif
 
 /* Says that the calling thread now reads or writes (HCQ_ARG_IN, _OUT, _INOUT) `size` bytes of
-   host memory that buffers have, through hcq_buffer.host or as imported; also just freed ones.
-   Errors: HCQ_ERROR_INVALID (no buffer of a checked device has any of it). */
+   host memory that buffers have, through hcq_buffer.host or as imported. Call it where that
+   begins. Nothing, if no device is checked.
+   Threads: any.
+   Errors:  HCQ_ERROR_INVALID (no living buffer has any of it; NULL, no bytes, no access). */
 HCQ_API hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t access);
 /* With HCQ_DEVICE_CHECK_THREADS: orders what this thread does next behind what others did
-   before they called this with the same `object`, whatever that is. */
+   before they called this with the same `object`, whatever that is. Always HCQ_OK.
+   Threads: any. */
 HCQ_API hcq_result hcq_check_meet(const void *object);
 
 #ifdef __cplusplus
@@ -363,7 +366,8 @@ static hcqi_chain *hcqi_chain_find(uint64_t number) {
     uint32_t low = 0, high = hcqi_order.chain_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (hcqi_order.chains[middle]->at.chain < number) { low = middle + 1; } else { high = middle; }
+        int before = hcqi_order.chains[middle]->at.chain < number;
+        if (before) { low = middle + 1; } else { high = middle; }
     }
     hcqi_chain *c = low < hcqi_order.chain_count ? hcqi_order.chains[low] : NULL;
     return c != NULL && c->at.chain == number ? c : NULL;
@@ -1366,7 +1370,8 @@ HCQI_DEF hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t acce
     int found = 0;
     hcqi_enter();
     HCQI_LEAVE_UNLESS(NULL, ptr != NULL && size != 0, HCQ_ERROR_INVALID, "ptr: is NULL or empty");
-    HCQI_LEAVE_UNLESS(NULL, does != 0, HCQ_ERROR_INVALID, "access: is not HCQ_ARG_IN, _OUT or _INOUT");
+    HCQI_LEAVE_UNLESS(NULL, does != 0, HCQ_ERROR_INVALID,
+                      "access: is not HCQ_ARG_IN, _OUT or _INOUT");
     for (uint32_t i = 0; hcqi_core.checked != 0 && i < hcqi_core.device_top; i++) {
         const hcq_device *dev = hcqi_core.devices[i];
         for (uint32_t k = 0; dev != NULL && k < dev->table_count; k++) {
@@ -1481,7 +1486,8 @@ static void hcqi_chains_prune(const hcqi_past *floor) {
     for (hcqi_party *p = hcqi_order.parties; p != NULL; p = p->next) { hcqi_past_purge(&p->past); }
     for (uint32_t i = 0; i < count; i++) { hcqi_past_purge(&hcqi_order.chains[i]->past); }
     for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
-        const hcq_queue *q = hcqi_core.devices[slot] == NULL ? NULL : hcqi_core.devices[slot]->queues;
+        const hcq_device *dev = hcqi_core.devices[slot];
+        const hcq_queue *q = dev == NULL ? NULL : dev->queues;
         for (; q != NULL; q = q->next) {
             if (q->graph != NULL) { hcqi_past_purge(&q->graph->past); }
         }
@@ -1590,7 +1596,9 @@ static void hcqi_order_end(void) {
     }
     while (hcqi_order.releases != NULL) { hcqi_order_forget(hcqi_order.releases->signal); }
     hcqi_cells_delete(hcqi_order.imported.cells);
-    for (uint32_t i = 0; i < hcqi_order.chain_count; i++) { hcqi_chain_delete(hcqi_order.chains[i]); }
+    for (uint32_t i = 0; i < hcqi_order.chain_count; i++) {
+        hcqi_chain_delete(hcqi_order.chains[i]);
+    }
     hcqi_delete(&hcqi_order.hooks, hcqi_order.chains,
                 hcqi_order.chain_capacity * sizeof *hcqi_order.chains);
     hcqi_past_unref(hcqi_order.all.past);

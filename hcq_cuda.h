@@ -102,9 +102,9 @@
        CUDA, Vulkan                host           what the host sees of either, else as above
 
    Errors. An error of a kernel ends its CUDA context, and with it everything of
-   the process in that context: the device is lost. Close it, and open it again:
-   NVIDIA promises that only of another process, and driver 580 did not after a trap;
-   opening says so. Where it does, its memory is given back in the new context.
+   the process in that context: the device is lost. Close it, and open it again, if the
+   driver gives a new context: NVIDIA promises one only to another process, and driver
+   580 gave none after a trap; opening says so. Else its memory is given back in that.
 */
 #ifndef HCQ_H
 #error "hcq_cuda.h: define HCQ_CUDA and include hcq.h, which includes this file"
