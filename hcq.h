@@ -96,14 +96,12 @@
    run in order and each sees the writes of those before it. A queue may be
    submitted any number of times, also while earlier submissions still run, and
    changed between them with hcq_queue_update_*: from the next submit on.
-   hcq_queue_bind encodes it once for a device, after that a submit copies no
-   commands and allocates nothing.
+   hcq_queue_bind encodes it once: then a submit copies and allocates nothing.
 
    Devices and lanes. hcq_open("CPU") opens a driver's default device; to let a
    user choose, list hcq_registry_drivers, make those that can be made, list
    their devices. A device has compute and copy lanes, one of each by default.
-   Submissions of one lane run in the order of submission; lanes and devices are
-   ordered by signals only.
+   Submissions of one lane run in order, lanes and devices by signals only.
 
    Signals and points. A signal is a 64-bit value that only rises. A point is
    {signal, value}; waiting for it passes once the signal's value is at least
@@ -160,8 +158,7 @@
    nothing. On the CPU a kernel is called once per block; Vulkan takes SPIR-V,
    CUDA PTX or a binary, and hcq_kernel.h makes all of one source. hcq_vulkan.h
    and hcq_cuda.h explain their arguments. A grid above HCQ_QUERY_MAX_GRID_X ...
-   is HCQ_ERROR_LIMIT, or runs in parts on Vulkan. Programs of equal code share
-   what a driver makes of it.
+   is HCQ_ERROR_LIMIT, or runs in parts on Vulkan. Equal code is made once.
 
    Updates and values. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a part of a command, a buffer or a number,
@@ -213,8 +210,7 @@
 
    Forks. In a child of fork everything that the parent made answers
    HCQ_ERROR_CLOSED, at once, and nothing of it is freed. The child may open
-   devices of its own, on GPUs only if their driver takes that (CUDA does not:
-   fork before, or exec).
+   devices of its own if their driver takes that (CUDA: fork before, or exec).
 
    Errors. Every function that can fail returns an hcq_result; a negative one is
    an error. HCQ_ERROR_INVALID is for a parameter that is wrong, _CLOSED for
@@ -420,10 +416,8 @@ typedef struct hcq_memory_hooks {
 
 enum {
     HCQ_DEVICE_COVERAGE = 1,           /* count each program's runs, not what of it ran */
-    HCQ_DEVICE_CHECK = 2,              /* needs HCQ_CHECK, as those below: finds what nothing
-                                          orders, see hcq_check.h; ... */
-    HCQ_DEVICE_CHECK_FAILS = 4,        /* ... that fails with HCQ_ERROR_RACE, ... */
-    HCQ_DEVICE_CHECK_THREADS = 8       /* ... and each thread has an order of its own */
+    HCQ_DEVICE_CHECK = 2,              /* with HCQ_CHECK: find what nothing orders, and ... */
+    HCQ_DEVICE_CHECK_FAILS = 4, HCQ_DEVICE_CHECK_THREADS = 8 /* ... how: see hcq_check.h */
 };
 
 /* How to open a device. All zero gives the defaults, in brackets. */
@@ -950,8 +944,7 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
    and 0 for no arguments. Every buffer address in it must lie in a living
    buffer, or be 0 where a variable will bring one (not in a graph). In a graph
    it runs on the program's device, a copy, fill or write on dst's, and
-   placeholders are buffer arguments: in a struct or a 64-bit value they are
-   refused.
+   placeholders are buffer arguments, refused in a struct or a 64-bit value.
    Errors: HCQ_ERROR_FOREIGN (a program of another device; not in a graph). */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                size_t args_size, hcq_dims grid, hcq_dims block);
@@ -1451,8 +1444,7 @@ HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_
                                   int64_t native_code);
 /* The device is lost: nothing more is given, everything pending ends with
    `result`, and versions, memory and programs may be freed, once this call into
-   hcq ends (UNLOCKED: at once). The first call counts. `native` stays. Any lock
-   state. */
+   hcq ends (UNLOCKED: at once). The first counts, `native` stays. Any lock state. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 /* The result of a reached wait: HCQ_OK, or the failure of the batch that raised
