@@ -85,6 +85,7 @@
        HCQ_VALIDATE         1 or 0: deep checks, errors to stderr [!NDEBUG]
        HCQ_CHECK            compile the checker of order in (hcq_check.h)
        HCQ_NO_FUTEX         sleep on condition variables on Linux, too
+       HCQ_NO_THREADS       no threads: devices run in waits (hcq_cpu.h)
 
    ============================================================================
    CHAPTERS                                                       >>chapters
@@ -108,8 +109,7 @@
    the point's. A wait may be submitted before anybody signals. Such a
    submission is held back, and with it the later ones of its lane, until the
    call that makes it safe: the submit that carries the signal, the host's
-   hcq_signal_set, or a failure. Held work never blocks another lane, so this
-   works on hardware with a single queue, too.
+   hcq_signal_set, or a failure. Held work never blocks another lane.
 
    Failure. A signal can fail with a result, and a submission that waits for it
    fails, too: it does not run from there on, and every signal it would have
@@ -123,8 +123,7 @@
    ended while the device is open, for 65536 runs of failures (failure_ranges):
    older ones answer HCQ_ERROR_LIMIT, successes among them, too: no guess.
 
-   Hangs. A wait that lasts longer than hcq_device_desc.explain_ns says why in
-   the log, as hcq_explain does at any time.
+   Hangs. A wait longer than explain_ns says why in the log, as hcq_explain does.
 
    Timelines. Every submission gets the device's next number, one of several
    queues (or of a graph, on several lanes) one for each and the last for
@@ -318,7 +317,8 @@ extern "C" {
     X(HCQ_ERROR_HOST, -14, "a host or custom command reported an error")           \
     X(HCQ_ERROR_EXISTS, -15, "already registered")                                 \
     X(HCQ_ERROR_ALIAS, -16, "a graph's input overlaps other memory of it")         \
-    X(HCQ_ERROR_RACE, -17, "two commands touch the same bytes in no order")
+    X(HCQ_ERROR_RACE, -17, "two commands touch the same bytes in no order")        \
+    X(HCQ_ERROR_DEADLOCK, -18, "nothing is left that could end the wait")
 
 typedef enum hcq_result {
 #define HCQI_ENUM(name, value, text) name = value,
@@ -1665,7 +1665,12 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #define HCQI_COLD_END
 #endif
 
-#ifdef _MSC_VER
+#if defined(HCQ_NO_THREADS) && (defined(HCQ_VULKAN) || defined(HCQ_CUDA))
+#error "hcq: with HCQ_NO_THREADS the CPU is the only backend"
+#endif
+#if defined(HCQ_NO_THREADS) && !defined(_WIN32)
+#define HCQI_THREAD_LOCAL
+#elif defined(_MSC_VER)
 #define HCQI_THREAD_LOCAL __declspec(thread)
 #else
 #define HCQI_THREAD_LOCAL __thread
@@ -2311,6 +2316,7 @@ struct hcq_device {
     uint64_t swaps, packets_copied, packets_patched;
     hcq_sys_thread service;
     int service_started, service_stop;
+    int stepped;                       /* no threads: hcqi_core.await_fn runs it */
     uint32_t service_begun;            /* atomic: somebody started it */
     uint32_t service_word;             /* atomic: bumped to wake it */
     uint32_t service_waits;            /* atomic: it is in the backend's wait */
@@ -2377,6 +2383,9 @@ static struct hcqi_core {
     uint64_t check_mark;
     uint32_t looks;                    /* that explaining may still take */
     uint32_t checked;                  /* atomic: devices with HCQ_DEVICE_CHECK */
+    uint64_t clock_ns;                 /* of devices without threads; 0: the system's */
+    uint64_t stepper;                  /* the one thread that may use those; 0: there are none */
+    hcq_result (*await_fn)(const uint32_t *word, uint32_t seen, uint64_t timeout_ns); /* and runs */
     uint64_t walks;
     hcqi_message messages[32];
     uint32_t message_count;
@@ -2403,6 +2412,7 @@ static void hcqi_cuda_fork_child(void);
 /* What hcq_check.h wants to know while a device is checked; _APART: without the lock. */
 #ifdef HCQ_CHECK
 struct hcqi_text;
+static void hcqi_order_opening(hcq_device *dev);
 static void hcqi_order_opened(hcq_device *dev);
 static void hcqi_order_closed(hcq_device *dev);
 static void hcqi_order_submitted(hcq_job *job);
@@ -2472,7 +2482,7 @@ static void hcqi_fork_child(void) {
 #include <share.h>
 #include <windows.h>
 
-HCQI_DEF uint64_t hcq_sys_now_ns(void) {
+static uint64_t hcqi_sys_clock_ns(void) {
     LARGE_INTEGER frequency, now;
     QueryPerformanceFrequency(&frequency);
     QueryPerformanceCounter(&now);
@@ -2596,7 +2606,9 @@ static void hcqi_sys_fork_watch(void) { (void)hcqi_fork_child; } /* there is no 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#ifndef HCQ_NO_THREADS
 #include <pthread.h>
+#endif
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
@@ -2613,7 +2625,7 @@ static void hcqi_sys_fork_watch(void) { (void)hcqi_fork_child; } /* there is no 
 
 HCQI_DEF void hcq_sys_yield(void) { sched_yield(); }
 
-HCQI_DEF uint64_t hcq_sys_now_ns(void) {
+static uint64_t hcqi_sys_clock_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -2699,7 +2711,8 @@ static void hcqi_sys_event_close(intptr_t handle, int set) {
 
 #endif
 
-#if defined(__linux__) && !defined(HCQ_NO_FUTEX)
+#ifdef HCQ_NO_THREADS
+#elif defined(__linux__) && !defined(HCQ_NO_FUTEX)
 
 /* What the kernel reads, whatever the C library's time_t is. */
 #if !defined(SYS_futex) || (defined(__x86_64__) && defined(__ILP32__))
@@ -2791,6 +2804,8 @@ static int hcqi_sys_times_out(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
 
 #endif
 
+#ifndef HCQ_NO_THREADS
+
 typedef char hcqi_sys_pthread_fits[sizeof(pthread_t) <= sizeof(void *) ? 1 : -1];
 
 static void *hcqi_sys_thread_main(void *user) {
@@ -2824,6 +2839,14 @@ static uint64_t hcqi_sys_thread_id(void) {
     return (uint64_t)(uintptr_t)&mark;
 }
 
+static void hcqi_sys_fork_watch(void) { pthread_atfork(NULL, NULL, hcqi_fork_child); }
+
+#else
+
+static void hcqi_sys_fork_watch(void) { (void)hcqi_fork_child, (void)hcqi_sys_thread_name; }
+
+#endif
+
 HCQI_DEF void *hcq_sys_library_open(const char *path) {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
@@ -2836,9 +2859,26 @@ HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
 
 static FILE *hcqi_sys_file_create(const char *path) { return fopen(path, "wb"); }
 
-static void hcqi_sys_fork_watch(void) { pthread_atfork(NULL, NULL, hcqi_fork_child); }
-
 #endif /* POSIX */
+
+#if defined(HCQ_NO_THREADS) && !defined(_WIN32)
+
+HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
+    thread->handle = NULL;
+    return HCQ_ERROR_UNSUPPORTED;
+}
+
+HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) { (void)thread; }
+static uint64_t hcqi_sys_thread_id(void) { return 1; }
+
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    (void)word, (void)expected, (void)timeout_ns; /* nobody would change it meanwhile */
+    return HCQ_TIMEOUT;
+}
+
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) { (void)word, (void)all; }
+
+#endif
 
 #ifdef HCQI_SYS_BUCKETS
 
@@ -2893,6 +2933,24 @@ HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
 }
 
 /* ---- lock, log, events ------------------------------------------ >>lock - */
+
+HCQI_DEF uint64_t hcq_sys_now_ns(void) {
+    return hcqi_core.clock_ns == 0 ? hcqi_sys_clock_ns() : hcqi_core.clock_ns;
+}
+
+/* hcq_sys_wait for what work changes: where devices have no threads, that runs meanwhile. */
+static hcq_result hcqi_await(uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
+    if (hcqi_core.await_fn == NULL) { return hcq_sys_wait(word, seen, timeout_ns); }
+    return hcqi_core.await_fn(word, seen, timeout_ns);
+}
+
+/* Has another thread devices without threads? */
+static int hcqi_is_strange(void) {
+    return hcqi_core.stepper != 0 && hcqi_core.stepper != hcqi_sys_thread_id();
+}
+
+#define HCQI_MIXED "cpu->seed: all open devices have one, or none has"
+#define HCQI_STRANGE "belongs to the thread that opened it: it has a seed"
 
 /* A timeout or HCQ_DEADLINE as a point in time; 0 polls. */
 static uint64_t hcqi_deadline(uint64_t timeout_ns) {
@@ -5257,6 +5315,7 @@ static void hcqi_device_ring(hcq_device *dev) {
 
 /* Without the lock; the device stays meanwhile. */
 static HCQI_COLD void hcqi_service_ring(hcq_device *dev) {
+    if (dev->stepped) { return; }
     if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
         if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
             hcqi_enter();
@@ -5419,6 +5478,9 @@ static hcq_result hcqi_own_check(const hcq_device *dev, const char *what) {
    device that the call names, or NULL. */
 static hcq_result hcqi_device_enter_by(const hcq_device *dev, hcq_device *log) {
     hcqi_enter();
+    if (hcqi_is_strange()) {
+        return hcqi_leave_refusing(log, HCQ_ERROR_INVALID, "device: " HCQI_STRANGE);
+    }
     if (hcqi_device_open(dev)) { return HCQ_OK; }
     hcq_result r = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
     return hcqi_leave_refusing(log, r, "device: %s", dev == NULL ? "is NULL" : "was closed");
@@ -5446,7 +5508,7 @@ static hcq_result hcqi_event_wait(uint64_t left_ns) {
     uint32_t seen = hcqi_atomic_load32(&hcqi_core.event);
     hcqi_core.event_waiters++;
     hcqi_leave();
-    hcq_result r = hcq_sys_wait(&hcqi_core.event, seen, left_ns);
+    hcq_result r = hcqi_await(&hcqi_core.event, seen, left_ns);
     hcqi_enter();
     hcqi_core.event_waiters--;
     return r;
@@ -7870,25 +7932,27 @@ static HCQI_COLD void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
     if (lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
 }
 
+/* What is due runs: 1 = a host command did. With the lock, which it lets go of. */
+static HCQI_COLD int hcqi_service_turn(hcq_device *dev, uint32_t turn) {
+    hcqi_reap_device(dev);
+    hcqi_drain();
+    if (dev->posts_late != 0) {
+        dev->posts_late = 0;
+        hcq_backend_flush_soon(dev);
+        hcqi_leave();
+        hcqi_enter();
+    }
+    hcq_job *job = hcqi_service_due(dev, turn);
+    if (job != NULL) { hcqi_service_call(job); }
+    return job != NULL;
+}
+
 static HCQI_COLD void hcqi_service_run(void *user) {
     hcq_device *dev = HCQI_CAST(hcq_device *, user);
     hcqi_enter();
     hcqi_calling = 1;
     for (uint32_t turn = 0; !dev->service_stop; turn++) {
-        hcqi_reap_device(dev);
-        hcqi_drain();
-        if (dev->posts_late != 0) {
-            dev->posts_late = 0;
-            hcq_backend_flush_soon(dev);
-            hcqi_leave();
-            hcqi_enter();
-        }
-        hcq_job *job = hcqi_service_due(dev, turn);
-        if (job != NULL) {
-            hcqi_service_call(job);
-        } else {
-            hcqi_service_sleep(dev, turn);
-        }
+        if (!hcqi_service_turn(dev, turn)) { hcqi_service_sleep(dev, turn); }
     }
     hcqi_leave();
 }
@@ -8387,10 +8451,10 @@ static HCQI_COLD hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev,
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     dev->pins++;
     hcqi_watch(1);
-    hcqi_event_wait(left);
+    hcq_result r = hcqi_event_wait(left);
     hcqi_watch(-1);
     hcqi_unpin(dev);
-    return HCQ_OK;
+    return r < 0 ? r : HCQ_OK;
 }
 
 /* Waits where enough versions run that one will be free. Unbound queues rather wait than copy
@@ -9152,6 +9216,9 @@ static hcq_result hcqi_signal_enter(hcq_signal signal, int own, const char *bad,
                                     hcqi_signal **out) {
     hcqi_enter();
     hcqi_signal *s = *out = hcqi_signal_find(signal);
+    if (hcqi_is_strange()) {
+        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "signal: " HCQI_STRANGE);
+    }
     if (s == NULL) {
         hcq_device *maker = hcqi_slot_maker(signal.id);
         const char *gone = maker != NULL ? "was destroyed" : "its device was closed";
@@ -9333,7 +9400,7 @@ static hcq_result hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t l
         r = hcqi_event_wait(left_ns);
     } else {
         hcqi_leave();
-        r = hcq_sys_wait(&sleeper.awake, 0, left_ns);
+        r = hcqi_await(&sleeper.awake, 0, left_ns);
         hcqi_enter();
     }
     hcqi_watch(-1);
@@ -9373,13 +9440,15 @@ static int hcqi_wait_lane(const hcqi_poll *poll, uint64_t left_ns, hcq_result *o
     return 0;
 }
 
-/* With the lock held, which it lets go of. */
-static void hcqi_explain_wait(hcq_device *dev, const hcq_point *points, uint32_t count) {
+/* With the lock held, which it lets go of. `why`: HCQ_NOT_READY, or that it never ends. */
+static void hcqi_explain_wait(hcq_device *dev, hcq_result why, const hcq_point *points,
+                              uint32_t count) {
     char text[64];
-    snprintf(text, sizeof text, "a wait lasts longer than %llu ms:",
+    snprintf(text, sizeof text, why < 0 ? "a wait for ever, and nothing can run:"
+                                        : "a wait lasts longer than %llu ms:",
              (unsigned long long)(dev->desc.explain_ns / 1000000));
     hcqi_apart_begin(dev);
-    hcqi_tell(dev, HCQ_NOT_READY, text, points, count);
+    hcqi_tell(dev, why, text, points, count);
     hcqi_apart_end(dev);
 }
 
@@ -9399,13 +9468,14 @@ static hcq_result hcqi_wait_through(const hcq_point *points, uint32_t count, hcq
     hcq_device *dev = hcqi_slot_device(points[0].signal.id);
     int tells = timeout_ns != 0 && dev != NULL && dev->desc.log_fn != NULL;
     uint64_t after = tells && dev->desc.explain_ns >> 63 == 0 ? dev->desc.explain_ns : HCQ_FOREVER;
+    if (tells && dev->stepped && timeout_ns == HCQ_FOREVER) { after = HCQ_FOREVER; } /* at once */
     uint64_t deadline = hcqi_deadline(timeout_ns), explain = HCQ_FOREVER, slice = HCQI_SLICE_NS;
     uint64_t left = timeout_ns >> 63 != 0 ? hcqi_left(deadline) : timeout_ns;
     if (after < left) { left = after; }
     for (;; left = hcqi_left(explain < deadline ? explain : deadline)) {
         if (left == 0 && explain < deadline) {
             explain = HCQ_FOREVER;
-            hcqi_explain_wait(dev, points, count);
+            hcqi_explain_wait(dev, HCQ_NOT_READY, points, count);
         } else if (left == 0) { /* the last look is at the hardware */
             hcqi_reap_all();
             if (!hcqi_poll_all(&poll, points, count, mode, 1, &r)) { r = HCQ_TIMEOUT; }
@@ -9422,17 +9492,28 @@ static hcq_result hcqi_wait_through(const hcq_point *points, uint32_t count, hcq
             if (hcqi_wait_lane(&poll, left, &r)) { return HCQ_OK; }
             if (r < 0) { break; }
         }
-        int late = r == HCQ_TIMEOUT && left == after;
+        int late = r == HCQ_TIMEOUT && left == after, dead = r == HCQ_ERROR_DEADLOCK;
         if (hcqi_poll_all(&poll, points, count, mode, 1, &r)) { break; }
+        if (dead) {
+            r = HCQ_ERROR_DEADLOCK;
+            if (dev != NULL) { hcqi_explain_wait(dev, r, points, count); }
+            break;
+        }
         if (after != HCQ_FOREVER) { explain = late ? 0 : hcqi_deadline(after); }
         after = HCQ_FOREVER;
     }
     return hcqi_leave_with(r);
 }
 
+/* Where devices have no threads, what runs before the host looks, or goes on, is drawn, too. */
+static void hcqi_linger(void) {
+    if (hcqi_core.await_fn != NULL && !hcqi_in_callback()) { hcqi_core.await_fn(NULL, 0, 0); }
+}
+
 static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                                     uint64_t timeout_ns) {
     hcq_result r = hcqi_wait_through(points, count, mode, timeout_ns);
+    if (timeout_ns != 0) { hcqi_linger(); }
     HCQI_ORDER_APART(hcqi_order_waited(points, count, mode, r));
     return r;
 }
@@ -9446,6 +9527,10 @@ HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_m
                              uint64_t timeout_ns) {
     if (count == 0) { return HCQ_OK; }
     if (points == NULL) { return hcqi_null("points"); }
+    if (hcqi_is_strange()) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "points: device " HCQI_STRANGE);
+    }
+    if (timeout_ns == 0) { hcqi_linger(); }
     hcqi_enter();
     for (uint32_t i = 0; i < count; i++) {
         const char *bad = hcqi_point_bad(points[i]);
@@ -10167,9 +10252,9 @@ static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_stage *s, hcqi_eag
         hcqi_leave();
         return hcqi_sync_end(dev, point, e);
     }
-    if (left != 0) { hcqi_event_wait(left); }
+    hcq_result r = left == 0 ? HCQ_TIMEOUT : hcqi_event_wait(left);
     if (left == 0) { hcqi_timeout_tell(dev, e->what, "staging"); }
-    return hcqi_leave_with(left == 0 ? HCQ_TIMEOUT : HCQ_OK);
+    return hcqi_leave_with(left == 0 || r < 0 ? r : HCQ_OK);
 }
 
 /* Up to `size` bytes of the stage that is being filled or, where that is full, of the next,
@@ -11486,6 +11571,11 @@ static hcq_result hcqi_device_enlist(hcq_device *dev) {
     uint32_t slot = 0;
     while (slot < HCQI_MAX_DEVICES && hcqi_core.devices[slot] != NULL) { slot++; }
     if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        HCQI_REFUSE_UNLESS(dev, other == NULL || other->stepped == dev->stepped,
+                           HCQ_ERROR_UNSUPPORTED, HCQI_MIXED);
+    }
     dev->slot = slot;
     dev->serial = ++hcqi_core.serial;
     dev->signals.first = dev->notices.first = hcqi_core.serials[slot];
@@ -11542,6 +11632,9 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     if (dev->desc.test != NULL) { dev->test = *dev->desc.test; }
     dev->desc.test = &dev->test;
     hcqi_desc_defaults(&dev->desc);
+#ifdef HCQ_CHECK
+    hcqi_order_opening(dev);
+#endif
     dev->hooks = dev->desc.memory = hooks;
     dev->info = *info;
     dev->driver = driver;

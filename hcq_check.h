@@ -59,6 +59,43 @@ HCQ_API hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t acces
    Threads: any. */
 HCQ_API hcq_result hcq_check_meet(const void *object);
 
+enum { HCQ_EXPLORE_EVERY = 1 };        /* also orders that only swap independent commands */
+
+/* What to explore. All zero, but for the function, explores all schedules. */
+typedef struct hcq_explore_desc {
+    hcq_result (*run_fn)(void *user);  /* opens devices "CPU", works, and closes them */
+    void *user;
+    uint64_t seeds;                    /* schedules drawn at random; 0: all there are */
+    uint64_t seed;                     /* the first one's [1] */
+    uint64_t runs;                     /* of all there are at most so many [100,000] */
+    uint32_t flags;                    /* HCQ_EXPLORE_* */
+    const char *choices;               /* only this schedule: what an earlier call found */
+    hcq_log_fn log_fn;                 /* [errors to stderr] */
+    void *log_user;
+} hcq_explore_desc;
+
+/* What came of it. */
+typedef struct hcq_explore_info {
+    hcq_result result;                 /* of the run that ended it; HCQ_OK: none did */
+    uint32_t complete;                 /* no schedule is left */
+    uint64_t runs;                     /* schedules that ran to their end */
+    uint64_t cut;                      /* others: in the middle they repeat an earlier one */
+    uint64_t seed;                     /* of the run that ended it */
+    char choices[1000];                /* its schedule, made short: for the desc's field */
+} hcq_explore_info;
+
+/* Runs a function with one schedule of its devices' work after another (see hcq_cpu.h, "A
+   device with a seed") until it returns anything but HCQ_OK, a wait is a deadlock, or the
+   checker, which is on, tells a race. Says which choices, among the pieces that might have
+   run next, lead there; the run that these give is made with its devices' logs on, the ones
+   before it without. `info` may be NULL. The function's runs may differ by nothing else.
+   Returns:  HCQ_OK (nothing found), or that run's result.
+   Threads:  one at a time, with no other device open. Blocks.
+   Errors:   HCQ_ERROR_INVALID (no function, unknown flags, bad choices, runs that differ),
+             HCQ_ERROR_BUSY (devices are open, or stayed so), HCQ_ERROR_OUT_OF_MEMORY,
+             HCQ_ERROR_UNSUPPORTED (no HCQ_CPU). */
+HCQ_API hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_info *info);
+
 #ifdef __cplusplus
 }
 #endif
@@ -646,6 +683,7 @@ typedef struct hcqi_actor {
     const hcq_job *job;
     const hcq_packet *packet;
     uint32_t races;
+    struct hcqi_trail *trail;          /* only write down what it touches, there */
 } hcqi_actor;
 
 /* What it touches: bytes of a buffer, by its host's addresses if it has them. */
@@ -695,6 +733,9 @@ static int hcqi_actor_follows(const hcqi_actor *me, hcqi_tick at) {
     if (me->at.chain == at.chain) { return at.tick < me->at.tick; }
     return hcqi_past_has(me->past, at);
 }
+
+static void hcqi_trail_add(struct hcqi_trail *trail, const hcqi_bytes *b);
+static uint64_t hcqi_races_found;      /* ever */
 
 static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
                            int other_writes, int exact);
@@ -842,6 +883,10 @@ static void hcqi_actor_touch(hcqi_actor *me, hcqi_allocation *a, uint64_t addres
     b.end = b.first + size;
     b.access = access;
     b.exact = exact;
+    if (me->trail != NULL) {
+        hcqi_trail_add(me->trail, &b);
+        return;
+    }
     if (s->alloc != 0) { hcqi_shadow_alloc(me, s, &b); }
     uint64_t at = b.first;
     int reads = s->blank && exact && (access & HCQI_READ) != 0 && !hcqi_order.opaque;
@@ -960,6 +1005,7 @@ static void hcqi_race_write(hcqi_actor *me, int exact, char (*lines)[HCQI_RACE_L
         used += (size_t)snprintf(text + used, HCQI_RACE_TEXT - used, "  %s\n", lines[i]);
     }
     e->races++;
+    hcqi_races_found++;
 }
 
 static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
@@ -1059,6 +1105,7 @@ static void hcqi_actor_hidden(const hcqi_actor *me, const uint8_t *value, uint32
         hcqi_allocation *a = word == 0 ? NULL : hcqi_order_find(me->job->version->dev, word, NULL);
         hcqi_shadow *s = a == NULL ? NULL : hcqi_shadow_of(a);
         if (s != NULL) { s->blank = 0; }
+        if (s != NULL && me->trail != NULL) { hcqi_trail_add(me->trail, NULL); }
     }
 }
 
@@ -1638,6 +1685,406 @@ static void hcqi_order_dump(hcqi_text *t, const hcq_device *dev) {
         hcqi_print(t, "%s", e->texts[i % HCQI_RACES]);
     }
 }
+
+/* ========================================================================== */
+/* ---- schedules ---------------------------------------------- >>exploring - */
+/* All schedules are those of a tree, gone through depth first: each run begins with the picks
+   of the one before it, up to the last that has another choice. A piece that was tried at a
+   pick sleeps in the others' subtrees until something runs that it does not commute with:
+   what begins with it there only repeats (Godefroid's sleep sets). */
+
+#ifdef HCQ_CPU
+
+enum {
+    HCQI_TRAIL = 8,                    /* ranges; more are everything */
+    HCQI_PICKS = 64,                   /* pieces that are told apart */
+    HCQI_RUN = 100000,                 /* choices; then work comes before the host */
+    HCQI_SHORTER = 200                 /* runs to make a schedule shorter */
+};
+
+/* A piece, and the bytes that it touches. */
+typedef struct hcqi_trail {
+    uint64_t id;
+    uint32_t count;
+    int all;                           /* it commutes with nothing */
+    struct { uint64_t first, end; int writes; } bytes[HCQI_TRAIL];
+} hcqi_trail;
+
+/* A choice. */
+typedef struct hcqi_pick {
+    uint32_t count, chosen;
+    uint64_t ids;                      /* of the pieces */
+    uint64_t done, asleep;             /* bits of them */
+} hcqi_pick;
+
+static struct hcqi_explorer {
+    const hcq_explore_desc *desc;
+    int everything;                    /* depth first, else by seed or list */
+    int quiet;                         /* devices' logs */
+    uint64_t random;
+    uint32_t drawn;                    /* choices among several, in this run */
+    uint16_t *list;                    /* those to take, `given`; then those taken */
+    uint32_t given, list_room;
+    int recording;                     /* into the list */
+    hcqi_pick *picks;                  /* `count`; this run is at number `at` */
+    uint32_t count, room, at;
+    int cut;                           /* what is left of this run repeats another */
+    const char *bad;                   /* ends exploring */
+    uint32_t sleep_count;
+    hcqi_trail sleep[HCQI_PICKS], trails[HCQI_PICKS];
+} hcqi_explorer;
+
+/* NULL: everything. */
+static void hcqi_trail_add(hcqi_trail *t, const hcqi_bytes *b) {
+    if (b == NULL || t->count == HCQI_TRAIL) {
+        t->all = 1;
+        return;
+    }
+    t->bytes[t->count].first = b->first;
+    t->bytes[t->count].end = b->end;
+    t->bytes[t->count++].writes = (b->access & HCQI_WRITE) != 0;
+}
+
+static int hcqi_trails_commute(const hcqi_trail *a, const hcqi_trail *b) {
+    int meet = a->all || b->all;
+    for (uint32_t i = 0; !meet && i < a->count; i++) {
+        for (uint32_t k = 0; k < b->count; k++) {
+            meet |= (a->bytes[i].writes || b->bytes[k].writes) &&
+                    a->bytes[i].first < b->bytes[k].end && b->bytes[k].first < a->bytes[i].end;
+        }
+    }
+    return !meet;
+}
+
+/* The same in each run: where it stands, not where it lies. */
+static uint64_t hcqi_piece_id(const hcqi_cpu_piece *p) {
+    if (p->device == NULL) { return 1; }
+    uint64_t id = hcqi_hash(p->device->slot, 3);
+    if (p->engine == NULL) { return id; }
+    id = hcqi_hash(id, p->engine->index + (p->engine->walk.batches << 8));
+    return hcqi_hash(id, p->packet == NULL ? 1 : 2 + (uint64_t)(p->packet - p->entry->packets));
+}
+
+/* What the host does next, a host command, and who is watched for the host: anything. */
+static void hcqi_trail_of(hcqi_trail *t, const hcqi_cpu_piece *p) {
+    hcqi_actor me;
+    t->id = hcqi_piece_id(p);
+    t->count = 0;
+    t->all = p->engine == NULL || hcqi_atomic_load32(&p->entry->native->watch) != 0;
+    if (t->all || p->packet == NULL) { return; }
+    t->all = p->packet->kind == HCQ_COMMAND_HOST || p->packet->kind == HCQ_COMMAND_CUSTOM;
+    memset(&me, 0, sizeof me);
+    me.dev = p->device;
+    me.job = p->entry->job;
+    me.trail = t;
+    hcqi_enter();
+    if (p->packet->kind != HCQ_COMMAND_TIMESTAMP) { hcqi_actor_packet(&me, p->packet); }
+    hcqi_leave();
+}
+
+static int hcqi_explorer_sleeps(uint64_t id) {
+    for (uint32_t i = 0; i < hcqi_explorer.sleep_count; i++) {
+        if (hcqi_explorer.sleep[i].id == id) { return 1; }
+    }
+    return 0;
+}
+
+/* A pick that no run before this one came to. 0: there is nothing new behind it. */
+static int hcqi_pick_new(hcqi_pick *pick, uint32_t count) {
+    memset(pick, 0, sizeof *pick);
+    pick->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        pick->ids = hcqi_hash(pick->ids, hcqi_explorer.trails[i].id);
+        if (hcqi_explorer_sleeps(hcqi_explorer.trails[i].id)) { pick->asleep |= UINT64_C(1) << i; }
+    }
+    while (pick->chosen < count && (pick->asleep >> pick->chosen & 1) != 0) { pick->chosen++; }
+    return pick->chosen < count;
+}
+
+/* Who sleeps behind the pick: what slept or was tried, and commutes with what is chosen. */
+static void hcqi_pick_passed(const hcqi_pick *pick) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    uint64_t asleep = (e->desc->flags & HCQ_EXPLORE_EVERY) != 0 ? 0 : pick->asleep | pick->done;
+    e->sleep_count = 0;
+    for (uint32_t i = 0; i < pick->count; i++) {
+        if ((asleep >> i & 1) != 0 && i != pick->chosen &&
+            hcqi_trails_commute(&e->trails[i], &e->trails[pick->chosen])) {
+            e->sleep[e->sleep_count++] = e->trails[i];
+        }
+    }
+}
+
+static uint32_t hcqi_explorer_next(const hcqi_cpu_piece *pieces, uint32_t count) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    hcqi_pick fresh;
+    if (e->cut || count > HCQI_PICKS) { return 0; }
+    for (uint32_t i = 0; i < count; i++) { hcqi_trail_of(&e->trails[i], &pieces[i]); }
+    int more = hcqi_pick_new(&fresh, count);
+    if (e->at == e->count) {
+        hcqi_pick *picks = e->picks;
+        if (e->count == e->room) {
+            uint32_t room = e->room == 0 ? 256 : 2 * e->room;
+            picks = HCQI_CAST(hcqi_pick *, realloc(e->picks, room * sizeof *picks));
+            if (picks == NULL) { e->bad = "out of memory"; }
+            if (picks != NULL) { e->picks = picks, e->room = room; }
+        }
+        e->cut = !more || picks == NULL;
+        if (e->cut) { return 0; }
+        e->picks[e->count++] = fresh;
+    }
+    hcqi_pick *pick = &e->picks[e->at++];
+    if (pick->count != count || pick->ids != fresh.ids) {
+        e->bad = "two runs with the same choices differ";
+        e->cut = 1;
+        return 0;
+    }
+    hcqi_pick_passed(pick);
+    return pick->chosen;
+}
+
+static void hcqi_explorer_record(uint32_t choice) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    if (e->recording && e->drawn == e->list_room) {
+        uint32_t room = e->list_room == 0 ? 256 : 2 * e->list_room;
+        uint16_t *list = HCQI_CAST(uint16_t *, realloc(e->list, room * sizeof *list));
+        if (list == NULL) {
+            e->bad = "out of memory";
+            e->recording = 0;
+            return;
+        }
+        e->list = list;
+        e->list_room = room;
+    }
+    if (e->recording) { e->list[e->drawn] = (uint16_t)choice; }
+}
+
+/* hcqi_cpu_world.choose_fn. A long run hurries to its end, so that whoever polls gets there. */
+static uint32_t hcqi_explorer_choose(const hcqi_cpu_piece *pieces, uint32_t count) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    uint32_t choice = 0;
+    if (e->everything) { choice = hcqi_explorer_next(pieces, count); }
+    if (count < 2) { return 0; }
+    if (e->drawn >= HCQI_RUN) {
+        e->cut = 1;
+        return count - 1;
+    }
+    if (!e->everything && e->drawn < e->given) {
+        choice = e->list[e->drawn];
+        if (choice >= count) { choice = count - 1; }
+    } else if (!e->everything && e->random != 0) {
+        e->random = hcqi_hash(e->random, UINT64_C(0x9e3779b97f4a7c15)) | 1;
+        choice = (uint32_t)(e->random >> 20) % count;
+    }
+    hcqi_explorer_record(choice);
+    e->drawn++;
+    return choice;
+}
+
+/* A device that is about to be opened is explored. */
+static void hcqi_order_opening(hcq_device *dev) {
+    if (hcqi_explorer.desc == NULL) { return; }
+    dev->desc.flags |= HCQ_DEVICE_CHECK;
+    if (hcqi_explorer.quiet) { dev->desc.log_fn = NULL; }
+}
+
+/* A run: HCQ_OK, or what was found. */
+static hcq_result hcqi_explorer_run(void) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    uint64_t races = hcqi_races_found;
+    e->drawn = e->at = e->sleep_count = 0;
+    e->cut = 0;
+    hcqi_cpu_world.choose_fn = hcqi_explorer_choose;
+    hcqi_cpu_world.dead = 0;
+    hcq_result r = e->desc->run_fn(e->desc->user);
+    hcqi_cpu_world.choose_fn = NULL;
+    if (hcqi_cpu_world.dead) { r = HCQ_ERROR_DEADLOCK; }
+    if (hcqi_races_found != races) { r = HCQ_ERROR_RACE; }
+    if (hcqi_cpu_world.first != NULL) {
+        e->bad = "the function left a device open";
+        return HCQ_ERROR_BUSY;
+    }
+    return r;
+}
+
+/* To the next schedule of all: 0 = there is none. */
+static int hcqi_explorer_advance(void) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    for (; e->count != 0; e->count--) {
+        hcqi_pick *pick = &e->picks[e->count - 1];
+        pick->done |= UINT64_C(1) << pick->chosen;
+        uint64_t over = pick->done | pick->asleep;
+        pick->chosen = 0;
+        while (pick->chosen < pick->count && (over >> pick->chosen & 1) != 0) { pick->chosen++; }
+        if (pick->chosen < pick->count) { return 1; }
+    }
+    return 0;
+}
+
+/* All of them, until one ends it. */
+static hcq_result hcqi_explorer_all(hcq_explore_info *info) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    uint64_t most = e->desc->runs != 0 ? e->desc->runs : 100000;
+    e->everything = 1;
+    while (info->runs + info->cut < most) {
+        hcq_result r = hcqi_explorer_run();
+        if (e->bad != NULL || r != HCQ_OK) { return r; }
+        if (e->cut) { info->cut++; } else { info->runs++; }
+        if (!hcqi_explorer_advance()) {
+            info->complete = 1;
+            return HCQ_OK;
+        }
+    }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_explorer_seeds(hcq_explore_info *info) {
+    uint64_t first = hcqi_explorer.desc->seed != 0 ? hcqi_explorer.desc->seed : 1;
+    for (uint64_t i = 0; i < hcqi_explorer.desc->seeds; i++) {
+        info->seed = first + i;
+        hcqi_explorer.random = hcqi_hash(info->seed, 11) | 1;
+        hcq_result r = hcqi_explorer_run();
+        info->runs++;
+        if (hcqi_explorer.bad != NULL || r != HCQ_OK) { return r; }
+    }
+    return HCQ_OK;
+}
+
+/* The list's first `given` choices, then always the first piece: does that end the same? */
+static int hcqi_explorer_again(uint32_t given, hcq_result want) {
+    hcqi_explorer.given = given;
+    return hcqi_explorer_run() == want && hcqi_explorer.bad == NULL;
+}
+
+/* Fewer choices, and more that are 0, as long as the run ends the same. */
+static void hcqi_explorer_shorten(hcq_result want) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    uint32_t given = e->drawn, tries = 0;
+    e->everything = e->recording = 0;
+    e->random = 0;
+    for (uint32_t less = given / 2; less != 0 && tries < HCQI_SHORTER; tries++) {
+        if (less <= given && hcqi_explorer_again(given - less, want)) { given -= less; }
+        else { less /= 2; }
+    }
+    for (uint32_t i = given; i-- != 0 && tries < HCQI_SHORTER;) {
+        uint16_t was = e->list[i];
+        if (was == 0) { continue; }
+        e->list[i] = 0;
+        tries++;
+        if (!hcqi_explorer_again(given, want)) { e->list[i] = was; }
+    }
+    while (given != 0 && e->list[given - 1] == 0) { given--; }
+    e->given = given;
+}
+
+/* "2 0 1", as in hcq_explore_info. */
+static void hcqi_explorer_write(char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < hcqi_explorer.given && used + 8 < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, i == 0 ? "%u" : " %u",
+                                 (unsigned)hcqi_explorer.list[i]);
+    }
+}
+
+static hcq_result hcqi_explorer_read(const char *text) {
+    hcqi_explorer.recording = 1;
+    while (*text != 0) {
+        char *end;
+        unsigned long choice = strtoul(text, &end, 10);
+        if (end == text || choice > UINT16_MAX || (*end != 0 && *end != ' ')) {
+            hcqi_explorer.bad = "choices: no list of numbers";
+            return HCQ_ERROR_INVALID;
+        }
+        hcqi_explorer_record((uint32_t)choice);
+        hcqi_explorer.given = ++hcqi_explorer.drawn;
+        text = *end == 0 ? end : end + 1;
+    }
+    hcqi_explorer.recording = 0;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_explorer_find(hcq_explore_info *info) {
+    const hcq_explore_desc *desc = hcqi_explorer.desc;
+    if (desc->choices != NULL) {
+        hcq_result read = hcqi_explorer_read(desc->choices);
+        if (read == HCQ_OK) { info->runs = 1; }
+        return read == HCQ_OK ? hcqi_explorer_run() : read;
+    }
+    hcqi_explorer.quiet = hcqi_explorer.recording = 1;
+    hcq_result r = desc->seeds != 0 ? hcqi_explorer_seeds(info) : hcqi_explorer_all(info);
+    if (r == HCQ_OK || hcqi_explorer.bad != NULL) { return r; }
+    hcqi_explorer_shorten(r);
+    hcqi_explorer.quiet = 0;
+    if (!hcqi_explorer_again(hcqi_explorer.given, r) && hcqi_explorer.bad == NULL) {
+        hcqi_explorer.bad = "two runs with the same choices differ";
+    }
+    return r;
+}
+
+static HCQI_PRINTF(3, 4) void hcqi_explorer_log(const hcq_explore_desc *desc, hcq_result result,
+                                                const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_enter();
+    hcqi_log_to(hcqi_logger(desc->log_fn), desc->log_user, NULL, result, format, args);
+    hcqi_leave();
+    va_end(args);
+}
+
+HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_info *info) {
+    hcq_explore_info own;
+    if (desc == NULL || desc->run_fn == NULL) {
+        return hcqi_null(desc == NULL ? "desc" : "run_fn");
+    }
+    if (desc->flags & ~(uint32_t)HCQ_EXPLORE_EVERY) {
+        hcqi_explorer_log(desc, HCQ_ERROR_INVALID, "flags: unknown bits");
+        return HCQ_ERROR_INVALID;
+    }
+    hcqi_enter();
+    int open = hcqi_explorer.desc != NULL;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) { open |= hcqi_core.devices[i] != NULL; }
+    if (!open) {
+        memset(&hcqi_explorer, 0, sizeof hcqi_explorer);
+        hcqi_explorer.desc = desc;
+    }
+    hcqi_leave();
+    if (open) {
+        hcqi_explorer_log(desc, HCQ_ERROR_BUSY, "explore: devices are open");
+        return HCQ_ERROR_BUSY;
+    }
+    memset(&own, 0, sizeof own);
+    own.result = hcqi_explorer_find(&own);
+    hcqi_explorer_write(own.choices, sizeof own.choices);
+    if (hcqi_explorer.bad != NULL) {
+        if (own.result != HCQ_ERROR_BUSY) { own.result = HCQ_ERROR_INVALID; }
+        hcqi_explorer_log(desc, own.result, "explore: %s, after %llu runs", hcqi_explorer.bad,
+                          (unsigned long long)(own.runs + own.cut));
+    } else if (own.result != HCQ_OK) {
+        hcqi_explorer_log(desc, own.result, "explore: after %llu runs one ends so; .choices = "
+                          "\"%s\" is that run", (unsigned long long)(own.runs + own.cut),
+                          own.choices);
+    }
+    free(hcqi_explorer.picks);
+    free(hcqi_explorer.list);
+    memset(&hcqi_explorer, 0, sizeof hcqi_explorer);
+    if (info != NULL) { *info = own; }
+    return own.result;
+}
+
+#else
+
+static void hcqi_trail_add(struct hcqi_trail *trail, const hcqi_bytes *b) {
+    (void)trail, (void)b;
+}
+
+static void hcqi_order_opening(hcq_device *dev) { (void)dev; }
+
+HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_info *info) {
+    (void)desc, (void)info;
+    return hcqi_refuse_alone(NULL, HCQ_ERROR_UNSUPPORTED, "explore: needs HCQ_CPU");
+}
+
+#endif
 
 HCQI_COLD_END
 #endif /* HCQ_IMPLEMENTATION */

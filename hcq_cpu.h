@@ -30,7 +30,22 @@ struct hcq_cpu_desc {
     uint32_t workers;                  /* threads that help a lane's own with grids
                                           [usable CPUs - 1] */
     uint32_t flags;                    /* HCQ_CPU_* */
+    uint64_t seed;                     /* no threads, and the order drawn from it [threads] */
 };
+
+/* A device with a seed has no threads. Its work runs in pieces, some of a grid's blocks or
+   of a copy's bytes, while the thread that opened it waits in a call of hcq's: each piece
+   is drawn among all that may run, on any such device. The same seed and the same calls
+   give the same run, to the byte: there is a clock for it, which only work and waits move,
+   so times and timeouts are the same, too. A wait with HCQ_FOREVER that nothing can end
+   returns HCQ_ERROR_DEADLOCK at once and logs who waits for whom. HCQ_NO_THREADS, defined
+   with the implementation, leaves threads out of it: each device has a seed then [1].
+   Only the thread that opened such devices may use them; no others are open meanwhile.
+   A kernel or a host command that waits for the host never ends. */
+
+/* Runs a piece of the work that devices with a seed have: 1; 0: none can run.
+   Threads: the one that opened them. Not in a callback: 0. */
+HCQ_API int hcq_cpu_step(void);
 
 #endif /* HCQ_CPU_H */
 
@@ -116,6 +131,18 @@ typedef struct hcqi_cpu_chunk {
     hcqi_cpu_entry entries[HCQI_CPU_CHUNK];
 } hcqi_cpu_chunk;
 
+/* Where an engine without a thread is, in the batch at its queue's head. */
+typedef struct hcqi_cpu_walk {
+    int begun;
+    hcq_result result;                 /* of what it waited for, and of a packet */
+    const hcq_packet *failed;
+    const hcq_packet *packet;          /* of which parts have run; NULL: none has */
+    uint32_t parts, undone;            /* of it; bits */
+    uint32_t at, end;                  /* packets that overlap each other */
+    uint64_t left;                     /* bits of them */
+    uint64_t batches;                  /* before this one */
+} hcqi_cpu_walk;
+
 /* One thread with a queue from many producers (the core's lock) to it. */
 typedef struct hcqi_cpu_engine {
     hcqi_cpu_chunk *tail;              /* where submit writes */
@@ -138,6 +165,7 @@ typedef struct hcqi_cpu_engine {
     hcq_sys_thread thread;
     uint32_t index;
     uint32_t lanes;                    /* open ones */
+    hcqi_cpu_walk walk;
     uint8_t pad3[HCQI_CPU_LINE];
 } hcqi_cpu_engine;
 
@@ -203,6 +231,8 @@ typedef struct hcqi_cpu_pool {
 
 typedef struct hcqi_cpu_device {
     hcq_device *device;
+    struct hcqi_cpu_device *next;      /* of those with a seed, in the order of opening */
+    uint64_t seed;
     uint64_t spin_ns;                  /* 0 = never */
     uint32_t cpus;
     uint32_t flags;                    /* HCQ_CPU_* */
@@ -670,14 +700,15 @@ static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code, hcqi_cpu_
 /* ========================================================================== */
 /* ---- packets ------------------------------------------------------------- */
 
-static hcq_result hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
-    hcqi_cpu_code *code = HCQI_CAST(hcqi_cpu_code *, p->u.exec.code);
+/* HCQ_NOT_READY: it is empty; HCQ_ERROR_INVALID: above its maximum. */
+static hcq_result hcqi_cpu_grid_of(const hcq_packet *p, hcqi_cpu_grid *out) {
+    const hcqi_cpu_code *code = HCQI_CAST(const hcqi_cpu_code *, p->u.exec.code);
     hcqi_cpu_grid grid;
     uint32_t count[3];
     int direct = p->u.exec.grid_at == 0;
     memcpy(count, direct ? p->u.exec.grid : HCQ_PTR(const void, p->u.exec.grid_at), sizeof count);
     if (!direct && !HCQ_GRID_WITHIN(count, p->u.exec.grid)) { return HCQ_ERROR_INVALID; }
-    if (HCQ_GRID_IS_EMPTY(count)) { return HCQ_OK; }
+    if (HCQ_GRID_IS_EMPTY(count)) { return HCQ_NOT_READY; }
     grid.fn = code->fn;
     grid.block.user = code->user;
     grid.args = HCQ_PTR(const void, p->u.exec.args);
@@ -686,8 +717,15 @@ static hcq_result hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
     uint64_t area = (uint64_t)grid.block.grid.x * grid.block.grid.y, most = UINT64_MAX >> 2;
     grid.total = most; /* nobody lives to see its end */
     if (area <= most / grid.block.grid.z) { grid.total = area * grid.block.grid.z; }
-    hcqi_cpu_grid_run(d, code, &grid);
+    *out = grid;
     return HCQ_OK;
+}
+
+static hcq_result hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
+    hcqi_cpu_grid grid;
+    hcq_result r = hcqi_cpu_grid_of(p, &grid);
+    if (r == HCQ_OK) { hcqi_cpu_grid_run(d, HCQI_CAST(hcqi_cpu_code *, p->u.exec.code), &grid); }
+    return r < 0 ? r : HCQ_OK;
 }
 
 static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t value_size) {
@@ -792,16 +830,46 @@ static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
     hcqi_atomic_swap64(&engine->drained, (uint64_t)(uintptr_t)old);
 }
 
+static hcqi_cpu_counter *hcqi_cpu_counter_of(const hcq_lane *lane, uint32_t counter) {
+    return &HCQI_CAST(hcqi_cpu_lane *, lane->native)->counters[counter];
+}
+
 static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
     uint32_t count = hcqi_atomic_load32(&entry->ready) % HCQI_CPU_LAP;
     for (uint32_t i = 0; i < count; i++) {
         const hcq_lane_point *wait = &entry->waits[i];
-        hcqi_cpu_lane *lane = HCQI_CAST(hcqi_cpu_lane *, wait->lane->native);
-        hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
-                              HCQ_FOREVER, 0);
+        hcqi_cpu_counter_wait(engine->device, hcqi_cpu_counter_of(wait->lane, wait->counter),
+                              wait->value, HCQ_FOREVER, 0);
         hcq_result r = hcq_backend_wait_result(wait);
         if (r != HCQ_OK && engine->failed == HCQ_OK) { engine->failed = r; }
     }
+}
+
+/* What came before the batch: HCQ_OK, or why it does not run. */
+static hcq_result hcqi_cpu_engine_begin(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
+    hcq_result r = engine->failed;
+    engine->failed = HCQ_OK;
+    if (r == HCQ_OK && engine->refused) {
+        r = hcq_backend_job_result(entry->job); /* of an earlier batch of the job */
+    }
+    return r;
+}
+
+/* Ends the batch; `failed`: the packet that did. */
+static void hcqi_cpu_engine_end(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry,
+                                hcq_result r, const hcq_packet *failed) {
+    hcq_lane_point done = entry->done;
+    hcqi_cpu_lane *lane = entry->native;
+    const char *above = failed != NULL && failed->kind == HCQ_COMMAND_EXEC ? HCQ_GRID_ABOVE : NULL;
+    if (failed != NULL) { r = above != NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_HOST; }
+    if (r != HCQ_OK) {
+        engine->refused = 1;
+        hcq_backend_job_fail(entry->job, &done, r, failed, above, 0);
+    }
+    /* Back first: who sees the counter finds the chunk in the list. */
+    hcqi_cpu_engine_advance(engine);
+    hcqi_cpu_counter_raise(&lane->counters[done.counter], done.value);
+    if (hcqi_atomic_load32(&lane->watch)) { hcq_backend_notify(done.lane); }
 }
 
 static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
@@ -811,27 +879,9 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
         return;
     }
     const hcq_packet *failed = NULL;
-    const char *above = NULL;
-    hcq_lane_point done = entry->done;
-    hcqi_cpu_lane *lane = entry->native;
-    hcq_result r = engine->failed;
-    engine->failed = HCQ_OK;
-    if (r == HCQ_OK && engine->refused) {
-        r = hcq_backend_job_result(entry->job); /* of an earlier batch of the job */
-    }
-    if (r == HCQ_OK) {
-        failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count);
-        above = failed != NULL && failed->kind == HCQ_COMMAND_EXEC ? HCQ_GRID_ABOVE : NULL;
-        if (failed != NULL) { r = above != NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_HOST; }
-    }
-    if (r != HCQ_OK) {
-        engine->refused = 1;
-        hcq_backend_job_fail(entry->job, &done, r, failed, above, 0);
-    }
-    /* Back first: who sees the counter finds the chunk in the list. */
-    hcqi_cpu_engine_advance(engine);
-    hcqi_cpu_counter_raise(&lane->counters[done.counter], done.value);
-    if (hcqi_atomic_load32(&lane->watch)) { hcq_backend_notify(done.lane); }
+    hcq_result r = hcqi_cpu_engine_begin(engine, entry);
+    if (r == HCQ_OK) { failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count); }
+    hcqi_cpu_engine_end(engine, entry, r, failed);
 }
 
 static int hcqi_cpu_engine_ready(const hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
@@ -957,6 +1007,8 @@ static HCQI_COLD hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t i
     engine->head = engine->tail;
     engine->head_at = 0;
     engine->stop = 0;
+    memset(&engine->walk, 0, sizeof engine->walk);
+    if (d->seed != 0) { return HCQ_OK; }
     engine->thread.run_fn = hcqi_cpu_engine_main;
     engine->thread.user = engine;
     snprintf(engine->thread.name, sizeof engine->thread.name, "hcq lane %u", index % 1000u);
@@ -971,8 +1023,291 @@ fail:
 static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
     hcqi_atomic_swap32(&engine->stop, 1);
     hcqi_cpu_engine_wake(engine);
-    hcq_sys_thread_join(&engine->thread);
+    if (engine->device->seed == 0) { hcq_sys_thread_join(&engine->thread); }
     hcqi_cpu_engine_empty(engine);
+}
+
+/* ========================================================================== */
+/* ---- without threads: what runs next is drawn ----------------------------- */
+/* All that may run on devices with a seed, in the order of opening and of lanes: for each
+   engine the packet in the middle of which it is, or those that overlap each other; the end
+   of a batch without any; host commands that the core calls. */
+
+#ifdef HCQ_NO_THREADS
+#define HCQI_CPU_ALONE 1
+#else
+#define HCQI_CPU_ALONE 0
+#endif
+
+enum {
+    HCQI_CPU_PIECES = 256,             /* are looked at */
+    HCQI_CPU_OVERLAPS = 64,            /* packets that change places */
+    HCQI_CPU_PARTS = 4                 /* of a packet */
+};
+
+typedef struct hcqi_cpu_piece {
+    hcq_device *device;                /* NULL: the host goes on */
+    hcqi_cpu_engine *engine;           /* NULL: a host command that the core calls */
+    const hcq_packet *packet;          /* NULL: a batch's end */
+    const hcqi_cpu_entry *entry;
+} hcqi_cpu_piece;
+
+static struct hcqi_cpu_world {
+    hcqi_cpu_device *first;
+    uint64_t random;
+    int running;                       /* a piece */
+    int dead;                          /* a wait was one that nothing can end */
+    /* Exploring: which of `pieces`; else the seed says. With `pieces` NULL: a number. */
+    uint32_t (*choose_fn)(const hcqi_cpu_piece *pieces, uint32_t count);
+    hcqi_cpu_piece pieces[HCQI_CPU_PIECES];
+} hcqi_cpu_world;
+
+/* Below `count`. (The generator is splitmix64.) */
+static uint32_t hcqi_cpu_draw(const hcqi_cpu_piece *pieces, uint32_t count) {
+    if (hcqi_cpu_world.choose_fn != NULL) { return hcqi_cpu_world.choose_fn(pieces, count); }
+    if (count < 2) { return 0; }
+    uint64_t x = hcqi_cpu_world.random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((x ^ x >> 31) % count);
+}
+
+/* Before the batch at the head: are its waits over? Those alone are stepped over. */
+static const hcqi_cpu_entry *hcqi_cpu_walk_entry(hcqi_cpu_engine *engine) {
+    for (;;) {
+        const hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
+        if (engine->walk.begun) { return entry; }
+        if (!hcqi_cpu_engine_ready(engine, entry)) { return NULL; }
+        uint32_t count = hcqi_atomic_load32(&entry->ready) % HCQI_CPU_LAP;
+        for (uint32_t i = 0; i < count; i++) {
+            const hcq_lane_point *wait = &entry->waits[i];
+            uint64_t *value = &hcqi_cpu_counter_of(wait->lane, wait->counter)->value;
+            if (hcqi_atomic_load64(value) < wait->value) { return NULL; }
+        }
+        hcqi_cpu_engine_waits(engine, entry);
+        if (entry->job != NULL) { return entry; }
+        hcqi_cpu_engine_advance(engine);
+    }
+}
+
+/* The next packets that overlap each other, if those before are over. */
+static void hcqi_cpu_walk_group(hcqi_cpu_walk *w, const hcqi_cpu_entry *entry) {
+    if (w->left != 0 || w->result != HCQ_OK || w->failed != NULL) { return; }
+    w->at = w->end;
+    if (w->at == entry->count) { return; }
+    for (w->end++; w->end < entry->count && w->end - w->at < HCQI_CPU_OVERLAPS; w->end++) {
+        if (!(entry->packets[w->end].flags & HCQ_OVERLAP)) { break; }
+    }
+    w->left = UINT64_MAX >> (64 - (w->end - w->at));
+}
+
+static uint32_t hcqi_cpu_walk_pieces(hcqi_cpu_engine *engine, uint32_t n) {
+    hcqi_cpu_walk *w = &engine->walk;
+    const hcqi_cpu_entry *entry = hcqi_cpu_walk_entry(engine);
+    hcqi_cpu_piece piece = { engine->device->device, engine, w->packet, entry };
+    if (entry == NULL) { return n; }
+    if (!w->begun) {
+        w->begun = 1;
+        w->result = hcqi_cpu_engine_begin(engine, entry);
+        w->failed = NULL;
+        w->end = 0;
+        w->left = 0;
+        hcqi_cpu_walk_group(w, entry);
+    }
+    uint64_t left = w->packet == NULL && w->failed == NULL ? w->left : 0;
+    if (left == 0) { hcqi_cpu_world.pieces[n++] = piece; }
+    for (uint32_t i = 0; left != 0 && n < HCQI_CPU_PIECES; i++, left >>= 1) {
+        piece.packet = &entry->packets[w->at + i];
+        if (left & 1) { hcqi_cpu_world.pieces[n++] = piece; }
+    }
+    return n;
+}
+
+/* Those that may run, behind the first `n`; how many in all. */
+static uint32_t hcqi_cpu_world_pieces(uint32_t n) {
+    for (hcqi_cpu_device *d = hcqi_cpu_world.first; d != NULL; d = d->next) {
+        uint32_t count = d->compute_lanes + d->copy_lanes;
+        for (uint32_t i = 0; i < count && n < HCQI_CPU_PIECES; i++) {
+            if (d->engines[i].lanes != 0) { n = hcqi_cpu_walk_pieces(&d->engines[i], n); }
+        }
+        if (n == HCQI_CPU_PIECES || !d->device->service_started) { continue; }
+        hcqi_enter();
+        hcqi_reap_device(d->device);
+        hcqi_drain();
+        const hcqi_cpu_piece piece = { d->device, NULL, NULL, NULL };
+        if (hcqi_service_due(d->device, 0) != NULL) { hcqi_cpu_world.pieces[n++] = piece; }
+        hcqi_leave();
+    }
+    return n;
+}
+
+static uint32_t hcqi_cpu_parts(const hcq_packet *p) {
+    hcqi_cpu_grid grid;
+    if (p->kind == HCQ_COMMAND_EXEC && hcqi_cpu_grid_of(p, &grid) == HCQ_OK) {
+        return grid.total < HCQI_CPU_PARTS ? (uint32_t)grid.total : (uint32_t)HCQI_CPU_PARTS;
+    }
+    int bytes = p->kind == HCQ_COMMAND_COPY || p->kind == HCQ_COMMAND_FILL;
+    return bytes && p->u.copy.size >= 8 * HCQI_CPU_PARTS ? HCQI_CPU_PARTS / 2 : 1;
+}
+
+/* One of several; whole packets go the usual way. */
+static void hcqi_cpu_part_run(const hcq_packet *p, uint32_t part, uint32_t parts) {
+    hcqi_cpu_grid grid;
+    if (p->kind == HCQ_COMMAND_EXEC) {
+        if (hcqi_cpu_grid_of(p, &grid) != HCQ_OK) { return; } /* who it is read from changed it */
+        uint64_t share = grid.total / parts, first = share * part;
+        hcqi_cpu_blocks(&grid, first, part + 1 == parts ? grid.total - first : share);
+        return;
+    }
+    uint64_t share = p->u.copy.size / parts & ~UINT64_C(7), first = share * part;
+    uint64_t size = part + 1 == parts ? p->u.copy.size - first : share;
+    if (p->kind == HCQ_COMMAND_FILL) {
+        hcqi_cpu_fill(HCQ_PTR(void, p->u.fill.dst + first), size, p->u.fill.value, p->value_size);
+    } else {
+        memcpy(HCQ_PTR(void, p->u.copy.dst + first), HCQ_PTR(const void, p->u.copy.src + first),
+               (size_t)size);
+    }
+}
+
+/* Runs a part of the packet, drawn among those that have not. */
+static void hcqi_cpu_walk_packet(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry,
+                                 const hcq_packet *p) {
+    hcqi_cpu_walk *w = &engine->walk;
+    if (w->packet == NULL) {
+        w->packet = p;
+        w->parts = hcqi_cpu_world.choose_fn != NULL ? 1 : hcqi_cpu_parts(p);
+        w->undone = (1u << w->parts) - 1;
+    }
+    if (w->parts > 1) {
+        uint32_t part = hcqi_cpu_draw(NULL, w->parts);
+        while ((w->undone >> part & 1) == 0) { part = (part + 1) % w->parts; }
+        hcqi_cpu_part_run(p, part, w->parts);
+        w->undone &= ~(1u << part);
+    } else {
+        w->failed = hcqi_cpu_packets(engine->device, p, 1);
+        w->undone = 0;
+    }
+    if (w->undone != 0) { return; }
+    w->packet = NULL;
+    w->left &= ~((uint64_t)1 << (p - entry->packets - w->at));
+    hcqi_cpu_walk_group(w, entry);
+}
+
+static void hcqi_cpu_piece_run(const hcqi_cpu_piece *piece) {
+    hcqi_cpu_engine *engine = piece->engine;
+    const hcqi_cpu_entry *entry = piece->entry;
+    hcqi_core.clock_ns += 1000u + (hcqi_cpu_world.choose_fn != NULL ? 0 : hcqi_cpu_draw(NULL, 8000));
+    hcqi_cpu_world.running = 1;
+    hcq_backend_callback(1);
+    if (engine == NULL) {
+        hcqi_enter();
+        (void)hcqi_service_turn(piece->device, 0);
+        hcqi_leave();
+    } else {
+        hcqi_cpu_walk *w = &engine->walk;
+        if (piece->packet != NULL) { hcqi_cpu_walk_packet(engine, entry, piece->packet); }
+        if (w->packet == NULL && (w->left == 0 || w->failed != NULL)) {
+            w->begun = 0;
+            w->batches++;
+            hcqi_cpu_engine_end(engine, entry, w->result, w->failed);
+        }
+    }
+    hcq_backend_callback(0);
+    hcqi_cpu_world.running = 0;
+}
+
+HCQI_DEF int hcq_cpu_step(void) {
+    if (hcqi_is_strange() || hcqi_in_callback() || hcqi_cpu_world.running) { return 0; }
+    uint32_t count = hcqi_cpu_world_pieces(0);
+    if (count == 0) { return 0; }
+    const hcqi_cpu_piece piece =
+        hcqi_cpu_world.pieces[hcqi_cpu_draw(hcqi_cpu_world.pieces, count)];
+    hcqi_cpu_piece_run(&piece);
+    return 1;
+}
+
+/* The host may go on, or some pieces run before it does. */
+static void hcqi_cpu_world_linger(void) {
+    const hcqi_cpu_piece host = { NULL, NULL, NULL, NULL };
+    for (;;) {
+        hcqi_cpu_world.pieces[0] = host;
+        uint32_t count = hcqi_cpu_world_pieces(1);
+        int stays = hcqi_cpu_world.choose_fn == NULL && hcqi_cpu_draw(NULL, 2) == 0;
+        if (count == 1 || stays) { return; }
+        uint32_t which = hcqi_cpu_draw(hcqi_cpu_world.pieces, count);
+        if (which == 0) { return; }
+        const hcqi_cpu_piece piece = hcqi_cpu_world.pieces[which];
+        hcqi_cpu_piece_run(&piece);
+    }
+}
+
+/* Runs pieces until the word has changed or the counter is there. What nothing can change
+   any more takes all of its time at once. */
+static hcq_result hcqi_cpu_world_until(const uint32_t *word, uint32_t seen,
+                                       const uint64_t *counter, uint64_t value,
+                                       uint64_t timeout_ns) {
+    uint64_t now = hcqi_core.clock_ns;
+    uint64_t end = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
+    while (word != NULL ? hcqi_atomic_load32(word) == seen
+                        : hcqi_atomic_load64(counter) < value) {
+        if (hcqi_core.clock_ns >= end) { return HCQ_TIMEOUT; }
+        if (hcq_cpu_step()) { continue; }
+        if (end == HCQ_FOREVER) {
+            hcqi_cpu_world.dead = 1;
+            return HCQ_ERROR_DEADLOCK;
+        }
+        hcqi_core.clock_ns = end;
+    }
+    return HCQ_OK;
+}
+
+/* hcqi_core.await_fn. */
+static hcq_result hcqi_cpu_world_await(const uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
+    if (word != NULL) { return hcqi_cpu_world_until(word, seen, NULL, 0, timeout_ns); }
+    hcqi_cpu_world_linger();
+    return HCQ_OK;
+}
+
+/* The first one brings the clock, and its thread. */
+static hcq_result hcqi_cpu_world_join(hcqi_cpu_device *d) {
+    hcqi_cpu_device **link = &hcqi_cpu_world.first;
+    const char *bad = NULL;
+    hcqi_enter();
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        if (other != NULL && !other->stepped) { bad = HCQI_MIXED; }
+    }
+    if (hcqi_is_strange()) { bad = "cpu->seed: another thread has devices with one"; }
+    if (bad != NULL) {
+        d->seed = 0;
+        return hcqi_leave_refusing(d->device, HCQ_ERROR_UNSUPPORTED, "%s", bad);
+    }
+    if (hcqi_core.await_fn == NULL) { /* also in a child of fork */
+        hcqi_cpu_world.first = NULL;
+        hcqi_cpu_world.random = 0;
+        hcqi_core.clock_ns = 1000000000;
+        hcqi_core.stepper = hcqi_sys_thread_id();
+        hcqi_core.await_fn = hcqi_cpu_world_await;
+    }
+    while (*link != NULL) { link = &(*link)->next; }
+    *link = d;
+    hcqi_cpu_world.random = hcqi_cpu_world.random * 31 + d->seed;
+    d->device->stepped = 1;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+static void hcqi_cpu_world_leave(hcqi_cpu_device *d) {
+    hcqi_cpu_device **link = &hcqi_cpu_world.first;
+    if (d->seed == 0) { return; }
+    hcqi_enter();
+    while (*link != NULL && *link != d) { link = &(*link)->next; }
+    if (*link != NULL) { *link = d->next; }
+    if (hcqi_cpu_world.first == NULL) {
+        hcqi_core.clock_ns = 0;
+        hcqi_core.stepper = 0;
+        hcqi_core.await_fn = NULL;
+    }
+    hcqi_leave();
 }
 
 HCQI_COLD_BEGIN
@@ -1030,11 +1365,15 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
         d->flags = desc->cpu->flags;
         d->pool.wanted = desc->cpu->workers != 0 ? desc->cpu->workers : d->pool.wanted;
     }
-    if (d->pool.wanted == HCQ_CPU_NONE) { d->pool.wanted = 0; }
+    if (desc->cpu != NULL) { d->seed = desc->cpu->seed; }
+    if (d->seed == 0 && (HCQI_CPU_ALONE || hcqi_cpu_world.choose_fn != NULL)) { d->seed = 1; }
+    if (d->pool.wanted == HCQ_CPU_NONE || d->seed != 0) { d->pool.wanted = 0; }
+    if (d->seed != 0) { d->chunks = 1; }
     if (d->pool.wanted > HCQI_CPU_INSIDE) { d->pool.wanted = HCQI_CPU_INSIDE; }
 }
 
 static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
+    hcqi_cpu_world_leave(d);
     hcqi_cpu_pool_stop(&d->pool);
     if (d->pool.workers != NULL) {
         hcq_backend_free(d->device, d->pool.workers,
@@ -1062,7 +1401,12 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
             return HCQ_ERROR_OUT_OF_MEMORY;
         }
     }
-    if (d->flags & HCQ_CPU_PIN) {
+    hcq_result r = d->seed == 0 ? HCQ_OK : hcqi_cpu_world_join(d);
+    if (r != HCQ_OK) {
+        hcqi_cpu_device_free(d);
+        return r;
+    }
+    if (d->flags & HCQ_CPU_PIN && d->seed == 0) {
         hcqi_cpu_pool_start(d); /* later a pinned engine would hand on its one CPU */
     }
     hcqi_cpu_name(caps->name, sizeof caps->name);
@@ -1276,10 +1620,6 @@ static void hcqi_cpu_flush(void *self) {
     for (uint32_t i = 0; i < count; i++) { hcqi_cpu_engine_ring(&d->engines[i]); }
 }
 
-static hcqi_cpu_counter *hcqi_cpu_counter_of(const hcq_lane *lane, uint32_t counter) {
-    return &HCQI_CAST(hcqi_cpu_lane *, lane->native)->counters[counter];
-}
-
 static uint64_t hcqi_cpu_completed(void *self, hcq_lane *lane, uint32_t counter) {
     (void)self;
     return hcqi_atomic_load64(&hcqi_cpu_counter_of(lane, counter)->value);
@@ -1292,6 +1632,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
     hcqi_cpu_counter *c = hcqi_cpu_counter_of(lane, counter);
     if (hcqi_atomic_load64(&c->value) >= value) { return HCQ_OK; }
     if (timeout_ns == 0) { return HCQ_TIMEOUT; }
+    if (d->seed != 0) { return hcqi_cpu_world_until(NULL, 0, &c->value, value, timeout_ns); }
     if (d->spin_ns != 0) {
         hcqi_atomic_pause(); /* looking too soon only slows down who is about to write */
     }
@@ -1332,7 +1673,7 @@ static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {
 }
 
 static hcq_result hcqi_cpu_clock(void *self, hcq_clock *clock) {
-    (void)self;
+    if (HCQI_CAST(hcqi_cpu_device *, self)->seed != 0) { hcqi_core.clock_ns++; }
     clock->device_ns = hcq_sys_now_ns();
     clock->host_ns = clock->device_ns;
     clock->error_ns = 0;

@@ -468,6 +468,7 @@ static int holds(void) {               /* none of the kernels has ended */
 
 /* A compute queue that holds its lane; the test may record more behind it. */
 static hcq_queue *make_holder(hcq_device *device) {
+    test_needs_threads();
     hcq_program *hold = make_kernel(device, HCQ_CPU_PROGRAM("hold", k_hold));
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(record_one(q, hold, NULL, 0), 0);

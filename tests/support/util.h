@@ -98,6 +98,7 @@ typedef struct test_variant {
     int one_fifo;                      /* compute and copy never overlap */
     int narrow;                        /* counters are swapped often */
     int mapped;                        /* mock: devices see each other's memory */
+    int seeded;                        /* no threads, and the order of the test's seed */
     const struct mock_vk_desc *driver; /* the mock in place of the system's Vulkan ... */
     const struct mock_cuda_desc *cuda; /* ... and CUDA; of this driver version */
     const char *cuda_version;
@@ -111,6 +112,7 @@ static const test_variant test_variants[] = {
     {.name = "cpu-narrow", .backend = "CPU", .test.counter_limit = 16, .narrow = 1},
     {.name = "cpu-nospin", .backend = "CPU", .spin_ns = HCQ_NEVER},
     {.name = "cpu-no-native-wait", .backend = "CPU", .test.no_native_wait = 1},
+    {.name = "cpu-seeded", .backend = "CPU", .seeded = 1},
     {.name = "mock", .backend = "MOCK", .one_fifo = 1, .narrow = 1},
     {.name = "mock-map", .backend = "MOCK", .one_fifo = 1, .narrow = 1, .mapped = 1},
     {.name = "mock-no-copy", .backend = "MOCK", .test.no_copy_lane = 1,
@@ -380,6 +382,33 @@ static TEST_UNUSED void test_number(const char *file, int line, const char *what
         } \
     } while (0)
 
+/* Devices without threads have none for the host's own, nor for kernels that wait for it:
+   tests that need those are named in conformance/seeded.h. */
+static TEST_UNUSED void test_needs_threads(void) {
+    if (T.variant->seeded) {
+        test_fail(__FILE__, __LINE__, "the test needs threads: name it in seeded.h");
+    }
+}
+
+static TEST_UNUSED int test_thread(pthread_t *thread, void *(*run)(void *), void *user) {
+    test_needs_threads();
+    return pthread_create(thread, NULL, run, user);
+}
+#define pthread_create(thread, attributes, run, user) test_thread(thread, run, user)
+
+/* While something is awaited without a call of hcq's: it gets on, or time goes by. */
+static TEST_UNUSED void test_sleep(long ns) {
+    if (T.variant->seeded && !hcq_cpu_step() && T.dev != NULL) {
+        hcq_point never = hcq_at(hcq_device_timeline(T.dev), INT64_MAX);
+        (void)hcq_wait(&never, 1, HCQ_ALL, (uint64_t)ns);
+    } else if (!T.variant->seeded) {
+        mock_sleep(ns);
+    }
+}
+#define mock_sleep(ns) test_sleep(ns)
+
+static void (*test_seeded_fn)(void);   /* before tests on devices without threads */
+
 /* TEST(name) {...} is a test, and runs in its place in the program's text. Its name travels
    as the initial state, for one that hangs. */
 static struct CMUnitTest test_list[600];
@@ -513,6 +542,7 @@ static hcq_device_desc test_desc_of(hcq_device_desc desc) {
     memset(&test_mock_desc, 0, sizeof test_mock_desc);
     test_forced = T.variant->test;
     test_cpu_desc.flags = T.variant->cpu_flags;
+    test_cpu_desc.seed = T.variant->seeded ? T.seed : 0;
     test_mock_desc.map = T.variant->mapped;
     desc.cpu = is_cpu() ? &test_cpu_desc : NULL;
     desc.backend_desc = is_mock() ? &test_mock_desc : NULL;
@@ -812,6 +842,9 @@ static TEST_UNUSED int test_run(void) {
 
 static TEST_UNUSED int test_main(int argc, char **argv) {
     int result = test_start(argc, argv);
+    if (result == 0 && T.variant->seeded && test_seeded_fn != NULL) {
+        test_seeded_fn();
+    }
     return result != 0 ? result : test_run();
 }
 
