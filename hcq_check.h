@@ -1,4 +1,4 @@
-/* hcq_check.h - the order of commands, checked. Licence: as hcq.h.
+/* hcq_check.h - the order of commands, checked, and explored. Licence: as hcq.h.
 
    Recipe: keep it beside hcq.h, and define HCQ_CHECK where you define HCQ_IMPLEMENTATION
    (and where you call what is below). Then open a device with
@@ -36,6 +36,17 @@
    Also: memory used that hcq_alloc_after has not given yet, bytes copied that nobody ever
    wrote (of memory that the host does not see), imported memory used by the host again
    while commands still have it.
+
+   Exploring. hcq_check_explore runs a function of yours again and again, each time with
+   another order of the pieces that its devices' work consists of (they have a seed then,
+   see hcq_cpu.h: no threads, one piece at a time): some drawn orders, or all there are,
+   of which those that only swap independent commands count once. It stops at the first
+   that returns an error, waits for what nothing can end, or has a race, and gives a short
+   list of choices that makes that run again, under a debugger say. The function opens its
+   devices as always, by hcq_open("CPU"), and must do the same in each run: nothing kept
+   from the one before, no clock but hcq_sys_now_ns, no threads. Commands run whole when all
+   orders are gone through or drawn; in parts, blocks of one grid too, on a device that is
+   opened with a seed.
 
    What it costs. Time: more than a small kernel does, however many commands are pending.
    Memory: for each range of bytes that was treated differently about 100 bytes and the last
@@ -1991,7 +2002,7 @@ static hcq_result hcqi_explorer_read(const char *text) {
     while (*text != 0) {
         char *end;
         unsigned long choice = strtoul(text, &end, 10);
-        if (end == text || choice > UINT16_MAX || (*end != 0 && *end != ' ')) {
+        if (*text < '0' || *text > '9' || choice > UINT16_MAX || (*end != 0 && *end != ' ')) {
             hcqi_explorer.bad = "choices: no list of numbers";
             return HCQ_ERROR_INVALID;
         }

@@ -32,6 +32,8 @@
 #            else; kernels that are written once compute what plain C does
 #   default  the checker tells 41 programs that lack an ordering, and 500 drawn ones,
 #            on every backend, and says nothing of their twins, the suite, graphs;
+#            devices with a seed: the suite in the orders of 20 seeds, one seed is one
+#            run, also on aarch64; all schedules are all there are;
 #            narrow counters and both means of counting on CUDA; NDEBUG; condition
 #            variables; one-file header; TSan, ASan, UBSan; Vulkan's validation
 #            layer has nothing to say; drivers of other shapes and failures
@@ -43,7 +45,7 @@
 #            opens as JSON and in a browser; the examples and snippets do what they
 #            say; every row of the benchmark runs; the compile matrix; Windows (wine)
 #            and aarch64 (qemu) builds
-#   full     all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
+#   full     980 more seeds; all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
 #            every version of CUDA's driver, 100 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
 #            on every variant, many seeds, suites again and again, minutes of
@@ -89,7 +91,10 @@ ptx                    default  -           script tests/kernels/ptx.sh
 vulkan-kernels         default  vulkan      vulkan gcc kernels vulkan,vkmock
 cuda-kernels           default  cuda-mock   cuda gcc kernels cumock
 misuse                 quick    cpu         program gcc misuse cpu
-races                  default  cpu         program check races cpu,mock
+races                  default  cpu         program check races cpu,mock,cpu-seeded
+explore                default  cpu         explored
+seeded                 default  cpu         seeded 1 20
+no-threads             default  cpu         no_threads
 alloc                  quick    cpu         on_one program gcc alloc cpu
 faults                 default  cpu         on_one program gcc faults cpu
 answers                quick    cpu         answers gcc cpu 1 2
@@ -152,6 +157,7 @@ check-graph            default  cpu         program check graph cpu --seeds 60
 vulkan-races           default  vulkan      vulkan check races vulkan
 cuda-races             default  cuda-mock   cuda check races cumock
 check-conformance-cpu  full     cpu         program check conformance cpu
+seeded-long            full     cpu         seeded 21 1000
 alloc-mock             default  cpu         on_one program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 answers-variants       default  cpu         quickly answers gcc $variants_of_cpu,mock,$variants_of_mock 4 5
@@ -448,6 +454,46 @@ program() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...: all: without one
 on_one() { # COMMAND...: threads that take turns wake each other in a tenth of the time there
     ! command -v taskset >/dev/null || taskset -pc "${own_cpu:-0}" $$ >/dev/null 2>&1
     "$@"
+}
+
+# ---- devices without threads
+
+seeded() { # FROM TO: the suite in the orders of these seeds, checked
+    build check conformance || return 1
+    export GLIBC_TUNABLES="$no_caches"
+    for seed in $(seq "$1" "$2"); do
+        run "$bin/check-conformance" cpu-seeded --seed "$seed" --quick >"$bin/seeded" 2>&1 || {
+            cat "$bin/seeded"
+            echo "seed $seed"
+            return 1
+        }
+    done
+    tail -n 3 "$bin/seeded"
+}
+
+explored() { # and two processes do the same with one seed, to the number
+    program check explore cpu || return 1
+    for seed in 1 2 3 4 5; do
+        first=$("$bin/check-explore" trace "$seed") && [ -n "$first" ] &&
+            [ "$first" = "$("$bin/check-explore" trace "$seed")" ] || {
+            echo "two runs of seed $seed differ"
+            return 1
+        }
+    done
+}
+
+no_threads() { # nor any symbol of theirs
+    for how in "gcc -std=c99" "g++ -std=c++11 -x c++"; do
+        # shellcheck disable=SC2086
+        run $how $warnings -DHCQ_NO_THREADS -O1 -c examples/hello.c -o "$bin/no-threads.o" &&
+            run gcc "$bin/no-threads.o" -o "$bin/no-threads" -ldl -lstdc++ &&
+            run "$bin/no-threads" || return 1
+        ! nm "$bin/no-threads.o" | grep -iE 'pthread|clone|thrd_' || return 1
+    done
+    echo '#include "hcq.h"' >"$bin/no-threads.c"
+    ! gcc -std=c99 -DHCQ_NO_THREADS -DHCQ_CUDA -DHCQ_IMPLEMENTATION -I. -fsyntax-only \
+        "$bin/no-threads.c" 2>"$bin/no-threads.said" || return 1
+    run grep -q "HCQ_NO_THREADS the CPU is the only backend" "$bin/no-threads.said"
 }
 
 quickly() { # COMMAND...
@@ -942,7 +988,18 @@ aarch64() {
     cross aarch64-linux-gnu qemu-aarch64 tests/portability/layout examples/hello \
         examples/backend || return
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.aarch64-linux-gnu" \
-        >"$bin/layout.qemu" && same_layout qemu
+        >"$bin/layout.qemu" && same_layout qemu || return
+    for cc in gcc aarch64-linux-gnu-gcc; do # one seed is one run on both
+        run $cc -std=c11 -O1 -w -Itests/support/mini -Itests -I. tests/check/explore.c \
+            -o "$bin/explore.$cc" -pthread -ldl -lm || return
+    done
+    for seed in 1 2 3; do
+        [ "$("$bin/explore.gcc" trace "$seed")" = "$(qemu-aarch64 -L /usr/aarch64-linux-gnu \
+            "$bin/explore.aarch64-linux-gnu-gcc" trace "$seed")" ] || {
+            echo "seed $seed is another run on aarch64"
+            return 1
+        }
+    done
 }
 
 armhf() { # 32 bits; not among the packages of --install

@@ -1,0 +1,584 @@
+/* explore.c - devices with a seed, and exploring (hcq_check.h): the same seed is the same
+   run, deadlocks are proven, all schedules are all there are, those that only swap
+   independent commands are one.
+
+   explore [cpu] [--seed N]
+   explore trace SEED          prints what a run with that seed did, as a number */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#ifndef HCQ_CHECK
+#define HCQ_CHECK
+#endif
+#include "support/util.h"
+
+enum { LANES = 3, MOST = 8 };
+
+/* ---- what ran, in which order ---- */
+
+static struct {
+    uint32_t count;
+    uint16_t ran[512];
+    uint64_t print;                    /* of all that was seen, times too */
+} S;
+
+static void seen(uint64_t what) {
+    S.print = (S.print ^ what) * 1099511628211u;
+}
+
+typedef struct { uint64_t word; uint32_t id, value; } mark_args;
+
+static void k_mark(const void *args, const hcq_block *b) {
+    const mark_args *k = HCQ_ARGS(mark_args, args);
+    uint32_t *word = HCQ_PTR(uint32_t, k->word);
+    if (S.count < sizeof S.ran / sizeof S.ran[0]) {
+        S.ran[S.count++] = (uint16_t)(k->id * 8 + b->id.x % 8);
+    }
+    seen(k->id * 8 + b->id.x);
+    *word = *word * 31 + k->value;
+}
+
+static hcq_device *seeded(uint64_t seed, uint32_t flags) {
+    struct hcq_cpu_desc cpu = {.seed = seed};
+    hcq_device_desc desc = {.compute_lanes = LANES, .flags = flags, .log_fn = test_log_line,
+                            .log_user = &T.log, .cpu = &cpu};
+    hcq_device *device = NULL;
+    CHECK_OK(hcq_open("CPU", &desc, &device));
+    return device;
+}
+
+static hcq_program *mark_of(hcq_device *device) {
+    hcq_program_desc desc = {.label = "mark", .cpu = k_mark,
+                             .args = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+static void mark(hcq_queue *q, hcq_program *program, hcq_buffer word, uint32_t id) {
+    mark_args args = {word.address, id, id + 1};
+    CHECK(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                         hcq_dim(1, 1, 1)) >= 0);
+}
+
+static hcq_queue *queue_of(hcq_device *device, const char *label) {
+    hcq_queue *q = NULL;
+    CHECK_OK(hcq_queue_create(device, HCQ_COMPUTE, &q));
+    CHECK_OK(hcq_queue_label(q, label));
+    return q;
+}
+
+static hcq_buffer words_of(hcq_device *device, uint64_t count) {
+    hcq_buffer b = {0};
+    CHECK_OK(hcq_alloc(device, count * 4, HCQ_ZEROED, &b));
+    return b;
+}
+
+static hcq_point put(hcq_queue *q, hcq_device *device, uint64_t lane, const hcq_point *wait,
+                     const hcq_point *raise) {
+    hcq_submission s = {.waits = wait, .wait_count = wait ? 1 : 0, .queues = &q, .queue_count = 1,
+                        .signals = raise, .signal_count = raise ? 1 : 0, .affinity = lane};
+    hcq_point done = {{0}, 0};
+    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    return done;
+}
+
+/* ---- one seed, one run ---- */
+
+typedef struct { hcq_queue *queue; hcq_device *device; } late_work;
+
+static void told(void *user, hcq_result result) {
+    late_work *late = (late_work *)user;
+    seen(0x700 + (uint64_t)(uint32_t)result + hcq_sys_now_ns());
+    CHECK_OK(hcq_queue_submit(late->queue, late->device, NULL));
+}
+
+/* Two devices, lanes that wait for each other, grids, copies, a callback that submits. */
+static uint64_t trace_of(uint64_t seed) {
+    memset(&S, 0, sizeof S);
+    hcq_device *device[2] = {seeded(seed, 0), seeded(seed + 1, 0)};
+    hcq_buffer word[2] = {words_of(device[0], 64), words_of(device[1], 64)};
+    late_work late = {NULL, device[0]};
+    hcq_signal s;
+    CHECK_OK(hcq_signal_create(device[0], 0, &s));
+    for (uint32_t i = 0; i < 24; i++) {
+        hcq_device *dev = device[i % 2];
+        hcq_queue *q = queue_of(dev, "work");
+        mark_args args = {word[i % 2].address + i / 4 * 4, i, 1};
+        const hcq_point wait = hcq_at(s, i / 2), raise = hcq_at(s, i);
+        CHECK(hcq_queue_exec(q, mark_of(dev), &args, sizeof args, hcq_dim(1 + i % 3, 1, 1),
+                             hcq_dim(1, 1, 1)) >= 0);
+        CHECK(hcq_queue_fill(q, hcq_view(word[i % 2], 128, 64), 64, i, 4) >= 0);
+        (void)put(q, dev, i % LANES, i % 3 ? &wait : NULL, i % 4 == 0 && i ? &raise : NULL);
+        if (i == 20) {
+            late.queue = q;
+            CHECK_OK(hcq_notify(hcq_at(hcq_device_timeline(dev), 3), told, &late, NULL));
+        }
+        if (i % 7 == 6) {
+            hcq_point first = hcq_at(hcq_device_timeline(dev), 1);
+            seen((uint64_t)(uint32_t)hcq_wait(&first, 1, HCQ_ALL, 50000));
+            seen(hcq_sys_now_ns());
+        }
+    }
+    CHECK_OK(hcq_signal_set(s, 100));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(hcq_device_synchronize(device[i], HCQ_FOREVER));
+        uint32_t got[64];
+        CHECK_OK(hcq_copyout(got, word[i], sizeof got));
+        for (int k = 0; k < 64; k++) {
+            seen(got[k]);
+        }
+    }
+    seen(hcq_sys_now_ns());
+    CHECK_OK(hcq_close(device[0]));
+    CHECK_OK(hcq_close(device[1]));
+    return S.print;
+}
+
+TEST_BARE(one_seed_is_one_run) {
+    enum { SEEDS = 30 };
+    uint64_t first[SEEDS], distinct = 0;
+    for (uint64_t i = 0; i < SEEDS; i++) {
+        first[i] = trace_of(T.seed * 1000 + i + 1);
+        distinct += i == 0 || first[i] != first[i - 1];
+    }
+    for (uint64_t i = SEEDS; i-- != 0;) { /* whatever the heap looks like by now */
+        CHECK_U64(trace_of(T.seed * 1000 + i + 1), first[i]);
+    }
+    CHECK(distinct >= SEEDS - 1);
+}
+
+/* ---- what nothing can end ---- */
+
+TEST_BARE(deadlocks_are_proven) {
+    hcq_device *device = seeded(3, 0);
+    hcq_buffer word = words_of(device, 1);
+    hcq_program *program = mark_of(device);
+    hcq_queue *left = queue_of(device, "left"), *right = queue_of(device, "right");
+    hcq_signal s[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(hcq_signal_create(device, 0, &s[i]));
+        CHECK_OK(hcq_signal_label(s[i], i ? "of right" : "of left"));
+    }
+    hcq_point l = hcq_at(s[0], 1), r = hcq_at(s[1], 1);
+    mark(left, program, word, 1);
+    mark(right, program, word, 2);
+    hcq_point one = put(left, device, 0, &r, &l), two = put(right, device, 1, &l, &r);
+    log_clear();
+    CHECK_RESULT(hcq_wait(&one, 1, HCQ_ALL, HCQ_FOREVER), HCQ_ERROR_DEADLOCK);
+    CHECK(log_has("nothing can run") && log_has("'left'") && log_has("'right'"));
+    CHECK(log_has("of left") && log_has("of right"));
+    CHECK_RESULT(hcq_device_synchronize(device, HCQ_FOREVER), HCQ_ERROR_DEADLOCK);
+    hcq_point both[2] = {one, two};
+    CHECK_RESULT(hcq_wait(both, 2, HCQ_ANY, HCQ_FOREVER), HCQ_ERROR_DEADLOCK);
+    uint64_t began = hcq_sys_now_ns(), hour = (uint64_t)3600 * 1000000000;
+    CHECK_RESULT(hcq_wait(&two, 1, HCQ_ALL, hour), HCQ_TIMEOUT); /* of its own clock */
+    CHECK(hcq_sys_now_ns() - began >= hour && hcq_sys_now_ns() - began < hour + 1000000000);
+    CHECK_OK(hcq_signal_set(s[1], 1));
+    CHECK_OK(hcq_wait(&two, 1, HCQ_ALL, HCQ_FOREVER));
+    CHECK_OK(hcq_close(device));
+}
+
+/* ---- whose they are ---- */
+
+typedef struct { hcq_device *device; hcq_point point; hcq_result got[5]; } stranger;
+
+static void *stranger_run(void *user) {
+    stranger *c = (stranger *)user;
+    hcq_buffer b;
+    hcq_device *device = NULL;
+    struct hcq_cpu_desc cpu = {.seed = 1};
+    hcq_device_desc desc = {.log_fn = test_log_line, .log_user = &T.log, .cpu = &cpu};
+    c->got[0] = hcq_alloc(c->device, 16, 0, &b);
+    c->got[1] = hcq_wait(&c->point, 1, HCQ_ALL, HCQ_FOREVER);
+    c->got[2] = hcq_signal_set(c->point.signal, 1);
+    c->got[3] = hcq_open("CPU", &desc, &device);
+    c->got[4] = hcq_cpu_step() ? HCQ_OK : HCQ_NOT_READY;
+    return NULL;
+}
+
+TEST_BARE(devices_belong_to_a_thread) {
+    stranger c = {.device = seeded(1, 0)};
+    hcq_signal s;
+    pthread_t thread;
+    CHECK_OK(hcq_signal_create(c.device, 0, &s));
+    c.point = hcq_at(s, 1);
+    hcq_queue *q = queue_of(c.device, "waits to run");
+    mark(q, mark_of(c.device), words_of(c.device, 1), 1);
+    (void)put(q, c.device, 0, NULL, NULL);
+    log_clear();
+    CHECK((pthread_create)(&thread, NULL, stranger_run, &c) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_RESULT(c.got[i], HCQ_ERROR_INVALID);
+    }
+    CHECK_RESULT(c.got[3], HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(c.got[4], HCQ_NOT_READY);
+    CHECK(log_has("another thread has devices"));
+    CHECK(hcq_cpu_step() == 1 && hcq_cpu_step() == 0);
+    CHECK_OK(hcq_close(c.device));
+}
+
+TEST_BARE(seeds_and_threads_do_not_mix) {
+    struct hcq_cpu_desc cpu = {.seed = 1};
+    hcq_device_desc with = {.log_fn = test_log_line, .log_user = &T.log, .cpu = &cpu}, without = with;
+    without.cpu = NULL;
+    for (int first = 0; first < 2; first++) {
+        hcq_device *one = NULL, *other = NULL;
+        CHECK_OK(hcq_open("CPU", first ? &with : &without, &one));
+        log_clear();
+        CHECK_RESULT(hcq_open("CPU:1", first ? &without : &with, &other), HCQ_ERROR_UNSUPPORTED);
+        CHECK(log_has("cpu->seed: all open devices have one, or none has"));
+        CHECK_OK(hcq_device_synchronize(one, HCQ_FOREVER));
+        CHECK_OK(hcq_close(one));
+    }
+    CHECK(hcq_cpu_step() == 0);
+}
+
+/* ---- schedules: all, and those that are one ---- */
+
+/* A program of lanes, whose commands have a word each: who shares one has an order. */
+static struct {
+    uint32_t lanes, length;
+    uint8_t word[LANES][MOST];
+    int signal_after;                  /* lane 0's raises what lane 1 waits for; -1: none */
+    uint32_t runs;
+    uint8_t orders[4096][LANES * MOST]; /* of the runs */
+} L;
+
+static hcq_result lanes_run(void *user) {
+    (void)user;
+    S.count = 0;
+    hcq_device *device = seeded(1, 0);
+    hcq_program *program = mark_of(device);
+    hcq_buffer words[8];
+    hcq_signal s;
+    CHECK_OK(hcq_signal_create(device, 0, &s));
+    for (uint32_t i = 0; i < 8; i++) {
+        words[i] = words_of(device, 1);
+    }
+    for (uint32_t i = 0; i < L.lanes; i++) {
+        hcq_queue *q = queue_of(device, "lane");
+        if (L.signal_after >= 0 && i == 1) {
+            CHECK(hcq_queue_wait(q, hcq_at(s, 1)) >= 0);
+        }
+        for (uint32_t k = 0; k < L.length; k++) {
+            mark(q, program, words[L.word[i][k]], i * MOST + k);
+            if (i == 0 && (int)k == L.signal_after) {
+                CHECK(hcq_queue_signal(q, hcq_at(s, 1)) >= 0);
+            }
+        }
+        (void)put(q, device, i, NULL, NULL);
+    }
+    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    if (L.runs < sizeof L.orders / sizeof L.orders[0]) {
+        for (uint32_t i = 0; i < S.count; i++) {
+            L.orders[L.runs][i] = (uint8_t)(S.ran[i] / 8);
+        }
+    }
+    L.runs++;
+    CHECK_OK(hcq_close(device));
+    return r;
+}
+
+static hcq_explore_info explored(hcq_result (*run)(void *), uint32_t flags, uint64_t seeds,
+                                 hcq_result want) {
+    hcq_explore_desc desc = {.run_fn = run, .flags = flags, .seeds = seeds,
+                             .seed = T.seed * 7919, .log_fn = test_log_line, .log_user = &T.log};
+    hcq_explore_info info;
+    log_clear();
+    CHECK_RESULT(hcq_check_explore(&desc, &info), want);
+    CHECK_RESULT(info.result, want);
+    return info;
+}
+
+static uint8_t word_at(uint8_t id) {
+    return L.word[id / MOST][id % MOST];
+}
+
+/* The order's class: those of one lane or word stay, else the lower comes first. */
+static void order_normal(uint8_t *order, uint32_t n) {
+    for (uint32_t i = 0; i + 1 < n;) {
+        uint8_t a = order[i], b = order[i + 1];
+        if (a / MOST == b / MOST || word_at(a) == word_at(b) || a < b) {
+            i++;
+            continue;
+        }
+        order[i] = b;
+        order[i + 1] = a;
+        i = i > 0 ? i - 1 : 0;
+    }
+}
+
+static int order_compare(const void *a, const void *b) {
+    return memcmp(a, b, sizeof L.orders[0]);
+}
+
+/* How many of the runs' orders differ by more than what commutes. */
+static uint64_t classes_of(uint32_t n) {
+    uint64_t classes = 0;
+    for (uint32_t i = 0; i < L.runs; i++) {
+        order_normal(L.orders[i], n);
+    }
+    qsort(L.orders, L.runs, sizeof L.orders[0], order_compare);
+    for (uint32_t i = 0; i < L.runs; i++) {
+        classes += i == 0 || order_compare(L.orders[i], L.orders[i - 1]) != 0;
+    }
+    return classes;
+}
+
+static void lanes_of(uint32_t lanes, uint32_t length, uint32_t words, uint64_t seed) {
+    memset(&L, 0, sizeof L);
+    L.lanes = lanes;
+    L.length = length;
+    L.signal_after = -1;
+    for (uint32_t i = 0; i < lanes * length; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        L.word[i / length][i % length] = (uint8_t)(words ? (seed >> 33) % words : 0);
+    }
+}
+
+TEST_BARE(two_lanes_of_six) {
+    lanes_of(2, 6, 0, 0);              /* all share a word: nothing commutes */
+    hcq_explore_info every = explored(lanes_run, HCQ_EXPLORE_EVERY, 0, HCQ_OK);
+    CHECK_U64(every.runs, 924);
+    CHECK(every.complete == 1 && every.cut == 0);
+    hcq_explore_info reduced = explored(lanes_run, 0, 0, HCQ_OK);
+    CHECK_U64(reduced.runs, 924);
+    CHECK(reduced.complete);
+}
+
+/* What is left is one schedule of each class, told by what ran in all of them. */
+TEST_BARE(swaps_of_independent_commands_are_one) {
+    for (uint64_t round = 0; round < (T.quick ? 6 : 20); round++) {
+        const uint32_t length = 3 + (uint32_t)(round % 2);
+        lanes_of(2, length, 2 + (uint32_t)(round % 3), T.seed * 100 + round);
+        hcq_explore_info every = explored(lanes_run, HCQ_EXPLORE_EVERY, 0, HCQ_OK);
+        CHECK(every.complete && every.runs == (length == 3 ? 20 : 70));
+        uint64_t classes = classes_of(2 * length);
+        L.runs = 0;
+        hcq_explore_info reduced = explored(lanes_run, 0, 0, HCQ_OK);
+        CHECK(reduced.complete);
+        CHECK_U64(reduced.runs, classes);
+        CHECK_U64(L.runs, reduced.runs + reduced.cut);
+    }
+}
+
+TEST_BARE(three_lanes_of_eight_and_a_signal) {
+    lanes_of(3, 8, 0, 0);
+    for (uint32_t i = 0; i < 24; i++) {
+        L.word[i / 8][i % 8] = (uint8_t)(1 + i / 8); /* a word for each lane, ... */
+    }
+    L.word[0][5] = L.word[2][2] = L.word[2][6] = 0;  /* ... and one that two of them share */
+    L.word[1][3] = 0;
+    L.signal_after = 2;
+    uint64_t began = hcq_sys_now_ns();
+    hcq_explore_info info = explored(lanes_run, 0, 0, HCQ_OK);
+    fprintf(stderr, "3 lanes of 8: %llu schedules, %llu cut, %.2f s\n",
+            (unsigned long long)info.runs, (unsigned long long)info.cut,
+            (double)(hcq_sys_now_ns() - began) / 1e9);
+    /* Two of lane 2 among the one of lane 0 and the one of lane 1, in any order: 4! / 2. */
+    CHECK(info.complete);
+    CHECK_U64(info.runs, 12);
+}
+
+/* ---- two devices and a callback that submits ---- */
+
+static struct { hcq_device *device; hcq_queue *late; hcq_point done; hcq_result result; } C;
+
+static void submits(void *user, hcq_result result) {
+    (void)user;
+    C.result = result == HCQ_OK ? hcq_queue_submit(C.late, C.device, &C.done) : result;
+}
+
+static hcq_result callback_run(void *user) {
+    (void)user;
+    hcq_device *device[2] = {seeded(1, 0), seeded(1, 0)};
+    hcq_queue *q[2] = {queue_of(device[0], "first"), queue_of(device[1], "second")};
+    memset(&C, 0, sizeof C);
+    S.count = 0;
+    C.device = device[1];
+    C.late = queue_of(device[1], "late");
+    for (uint32_t i = 0; i < 3; i++) {
+        mark(q[0], mark_of(device[0]), words_of(device[0], 1), i);
+        mark(q[1], mark_of(device[1]), words_of(device[1], 1), 10 + i);
+    }
+    mark(C.late, mark_of(device[1]), words_of(device[1], 1), 20);
+    hcq_point one = put(q[0], device[0], 0, NULL, NULL);
+    CHECK_OK(hcq_notify(one, submits, NULL, NULL));
+    (void)put(q[1], device[1], 0, NULL, NULL);
+    hcq_result r = hcq_device_synchronize(device[0], HCQ_FOREVER);
+    CHECK_OK(r);
+    CHECK_OK(C.result);
+    CHECK_OK(hcq_wait(&C.done, 1, HCQ_ALL, HCQ_FOREVER));
+    CHECK_U64(S.count, 7);
+    CHECK_OK(hcq_close(device[0]));
+    CHECK_OK(hcq_close(device[1]));
+    return r;
+}
+
+TEST_BARE(callbacks_submit_in_every_schedule) {
+    uint64_t began = hcq_sys_now_ns();
+    hcq_explore_info info = explored(callback_run, 0, 0, HCQ_OK);
+    fprintf(stderr, "2 devices and a callback: %llu schedules, %llu cut, %.2f s\n",
+            (unsigned long long)info.runs, (unsigned long long)info.cut,
+            (double)(hcq_sys_now_ns() - began) / 1e9);
+    CHECK(info.complete && info.runs > 1);
+}
+
+/* ---- a bug of three steps ---- */
+
+/* Goes wrong only where three lanes run in one order of six, each in its first half. */
+static hcq_result steps_run(void *user) {
+    (void)user;
+    S.count = 0;
+    hcq_device *device = seeded(1, 0);
+    hcq_program *program = mark_of(device);
+    hcq_buffer word = words_of(device, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        hcq_queue *q = queue_of(device, "step");
+        for (uint32_t k = 0; k < 2; k++) {
+            mark(q, program, word, 2 * i + k);
+        }
+        (void)put(q, device, i, NULL, NULL);
+    }
+    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    int bad = r == HCQ_OK && S.ran[0] / 8 == 4 && S.ran[1] / 8 == 2 && S.ran[2] / 8 == 0;
+    CHECK_OK(hcq_close(device));
+    return bad ? HCQ_ERROR_HOST : r;
+}
+
+static int u64_compare(const void *a, const void *b) {
+    const uint64_t *x = (const uint64_t *)a, *y = (const uint64_t *)b;
+    return (*x > *y) - (*x < *y);
+}
+
+TEST_BARE(seeds_find_a_bug_of_three_steps) {
+    uint64_t runs[20];
+    for (uint64_t i = 0; i < 20; i++) {
+        hcq_explore_desc desc = {.run_fn = steps_run, .seeds = 2000, .seed = 1 + i * 5000,
+                                 .log_fn = hcq_log_none};
+        hcq_explore_info info;
+        CHECK_RESULT(hcq_check_explore(&desc, &info), HCQ_ERROR_HOST);
+        runs[i] = info.runs;
+        desc.seeds = 0;                /* what it says is that run again */
+        desc.choices = info.choices;
+        CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_HOST);
+        CHECK(strcmp(info.choices, "2 1") == 0); /* as short as can be: the third, the second */
+    }
+    qsort(runs, 20, sizeof runs[0], u64_compare);
+    fprintf(stderr, "a bug of three steps is found in %llu runs (median of 20; least %llu, "
+            "most %llu)\n", (unsigned long long)runs[10], (unsigned long long)runs[0],
+            (unsigned long long)runs[19]);
+    hcq_explore_info all = explored(steps_run, 0, 0, HCQ_ERROR_HOST);
+    CHECK(strcmp(all.choices, "2 1") == 0);
+}
+
+/* ---- what ends it ---- */
+
+static hcq_result race_run(void *user) {
+    (void)user;
+    hcq_device *device = seeded(1, 0);
+    hcq_buffer x = words_of(device, 16);
+    hcq_queue *q[2] = {queue_of(device, "one"), queue_of(device, "two")};
+    for (int i = 0; i < 2; i++) {
+        CHECK(hcq_queue_fill(q[i], x, 64, 1, 4) >= 0);
+        (void)put(q[i], device, (uint64_t)i, NULL, NULL);
+    }
+    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    CHECK_OK(hcq_close(device));
+    return r;
+}
+
+static hcq_result dead_run(void *user) {
+    (void)user;
+    hcq_device *device = seeded(1, 0);
+    hcq_signal s;
+    CHECK_OK(hcq_signal_create(device, 0, &s));
+    hcq_point never = hcq_at(s, 1);
+    (void)hcq_wait(&never, 1, HCQ_ALL, HCQ_FOREVER); /* whatever it makes of that */
+    CHECK_OK(hcq_close(device));
+    return HCQ_OK;
+}
+
+static hcq_device *left_open;
+
+static hcq_result open_run(void *user) {
+    (void)user;
+    left_open = seeded(1, 0);
+    return HCQ_OK;
+}
+
+static hcq_result moody_run(void *user) {
+    uint32_t *runs = (uint32_t *)user;
+    lanes_of(2, 2, 0, 0);
+    L.length = 2 + (*runs)++ % 2;
+    return lanes_run(NULL);
+}
+
+static hcq_result nothing_run(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+TEST_BARE(findings_end_it) {
+    hcq_explore_info info = explored(race_run, 0, 0, HCQ_ERROR_RACE);
+    CHECK(log_has("race: command 0 (fill) of 'one'") && log_has(".choices = \"\""));
+    CHECK_U64(info.runs, 0);
+    info = explored(race_run, 0, 5, HCQ_ERROR_RACE);
+    CHECK_U64(info.seed, T.seed * 7919);
+    (void)explored(dead_run, 0, 0, HCQ_ERROR_DEADLOCK);
+    CHECK(log_has("nothing can run"));
+    (void)explored(open_run, 0, 0, HCQ_ERROR_BUSY);
+    CHECK(log_has("left a device open"));
+    (void)explored(nothing_run, 0, 0, HCQ_ERROR_BUSY);
+    CHECK(log_has("devices are open"));
+    CHECK_OK(hcq_close(left_open));
+    info = explored(nothing_run, 0, 0, HCQ_OK);
+    CHECK(info.complete && info.runs == 1);
+    uint32_t runs = 0;
+    hcq_explore_desc desc = {.run_fn = moody_run, .user = &runs, .log_fn = test_log_line,
+                             .log_user = &T.log};
+    CHECK_RESULT(hcq_check_explore(&desc, &info), HCQ_ERROR_INVALID);
+    CHECK(log_has("two runs with the same choices differ"));
+}
+
+TEST_BARE(descriptions_are_refused) {
+    hcq_explore_desc desc = {.log_fn = test_log_line, .log_user = &T.log};
+    CHECK_RESULT(hcq_check_explore(NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_INVALID);
+    desc.run_fn = nothing_run;
+    desc.flags = HCQ_EXPLORE_EVERY << 1;
+    CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_INVALID);
+    desc.flags = HCQ_EXPLORE_EVERY;
+    CHECK_OK(hcq_check_explore(&desc, NULL));
+    for (int i = 0; i < 4; i++) {
+        static const char *const bad[] = {"1 two", "1,2", " 1", "65536"};
+        desc.choices = bad[i];
+        log_clear();
+        CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_INVALID);
+        CHECK(log_has("choices: no list of numbers"));
+    }
+    desc.choices = "65535 0";
+    CHECK_OK(hcq_check_explore(&desc, NULL));
+}
+
+/* As many as are asked for, and it says that more are left. */
+TEST_BARE(runs_are_bounded) {
+    lanes_of(2, 4, 0, 0);
+    for (uint64_t most = 69; most <= 71; most++) {
+        hcq_explore_desc desc = {.run_fn = lanes_run, .runs = most, .log_fn = hcq_log_none};
+        hcq_explore_info info;
+        CHECK_OK(hcq_check_explore(&desc, &info));
+        CHECK_U64(info.runs, most < 70 ? most : 70);
+        CHECK_U64(info.complete, most >= 70);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "trace") == 0) {
+        printf("%016llx\n", (unsigned long long)trace_of(strtoull(argv[2], NULL, 0)));
+        return 0;
+    }
+    int result = test_start(argc, argv);
+    return result != 0 ? result : test_run();
+}
