@@ -144,6 +144,8 @@ struct hcq_vulkan_desc {
     const VkPhysicalDeviceFeatures2 *features; /* and these, with all that is chained */
     hcq_vulkan_lock_fn lock_fn;        /* [nobody else uses the queues meanwhile] */
     void *lock_user;
+    const VkAllocationCallbacks *allocator; /* for all that is made of the device, on any
+                                          thread, until hcq_close [the driver's own] */
 };
 
 /* Keys for hcq_device_query. */
@@ -205,6 +207,17 @@ HCQ_API hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint
    Lifetime: until hcq_free.
    Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset);
+
+/* Makes a buffer of the first `size` bytes of an engine's VkBuffer, for hcq's
+   commands and kernels; host is NULL. The handle's usage: shader device address,
+   transfer both ways, storage for kernels of kind 2; a family of hcq's, or
+   concurrent; its memory bound to it, allocated for device addresses. hcq_free
+   gives it back to the engine, whose it stays.
+   Lifetime: of the handle, until work that names the buffer is done.
+   Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (overlaps a buffer that hcq
+     has, or had and whose work is not done). */
+HCQ_API hcq_result hcq_vulkan_import_buffer(hcq_device *device, VkBuffer handle, uint64_t size,
+                                            hcq_buffer *buffer);
 
 /* Gives a timeline semaphore and the value that it has once `point` is reached,
    so that an engine's submission waits for hcq's work. The point is a
@@ -408,8 +421,16 @@ typedef struct hcqi_vk_block {
     uint64_t key_size;
     uint32_t type;
     uint32_t imported;
+    int lent;                          /* the buffer, with memory of its own, is an engine's */
     hcqi_vk_range *ranges, *open;
 } hcqi_vk_block;
+
+/* An engine's buffer on its way through hcq_import, as what begins at its address. */
+typedef struct hcqi_vk_arrival {
+    struct hcqi_vk_arrival *next;
+    VkBuffer buffer;
+    uint64_t address;
+} hcqi_vk_arrival;
 
 typedef struct hcqi_vk_family {
     uint32_t index;
@@ -524,6 +545,7 @@ typedef struct hcqi_vk_device {
     int lent;                          /* the VkDevice is an engine's */
     hcq_vulkan_lock_fn lock_fn;
     void *lock_user;
+    const VkAllocationCallbacks *allocator;
     uint32_t flags, version;
     uint32_t subgroups;                /* VkSubgroupFeatureFlags of compute shaders */
     uint32_t subgroup_size;
@@ -558,6 +580,7 @@ typedef struct hcqi_vk_device {
     uint32_t block_count, block_capacity;
     uint64_t block_bytes;
     uint32_t imported_blocks;
+    hcqi_vk_arrival *arrivals;         /* under the core's lock */
     hcqi_vk_range **ranges;            /* in use, by address */
     uint32_t range_count, range_capacity;
     uint64_t heap_used[VK_MAX_MEMORY_HEAPS];
@@ -1608,6 +1631,14 @@ static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call)
 /* Calls a function of the device's. */
 #define HCQI_VK_TRY(d, name, args) hcqi_vk_check(d, (d)->api.name args, "vk" #name)
 
+/* Destroys what may be there; where it is not, neither may the function. */
+#define HCQI_VK_DESTROY(d, name, object)                                           \
+    do {                                                                           \
+        if ((object) != VK_NULL_HANDLE) {                                          \
+            (d)->api.Destroy##name((d)->handle, object, (d)->allocator);           \
+        }                                                                          \
+    } while (0)
+
 /* The lock of the queues, on the way of every submission: leaving it is a plain store,
    so those who wait look again after a while instead of being woken up. */
 static void hcqi_vk_enter(hcqi_vk_device *d) {
@@ -1733,8 +1764,8 @@ static void hcqi_vk_block_destroy(hcqi_vk_device *d, hcqi_vk_block *b) {
         hcqi_delete(&d->hooks, b->ranges, sizeof *b->ranges);
         b->ranges = next;
     }
-    if (b->buffer != VK_NULL_HANDLE) { d->api.DestroyBuffer(d->handle, b->buffer, NULL); }
-    if (b->memory != VK_NULL_HANDLE) { d->api.FreeMemory(d->handle, b->memory, NULL); }
+    if (!b->lent) { HCQI_VK_DESTROY(d, Buffer, b->buffer); }
+    if (b->memory != VK_NULL_HANDLE) { d->api.FreeMemory(d->handle, b->memory, d->allocator); }
     hcqi_delete(&d->hooks, b, sizeof *b);
 }
 
@@ -1763,7 +1794,7 @@ static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uin
         info.queueFamilyIndexCount = count;
         info.pQueueFamilyIndices = families;
     }
-    return HCQI_VK_TRY(d, CreateBuffer, (d->handle, &info, NULL, &b->buffer));
+    return HCQI_VK_TRY(d, CreateBuffer, (d->handle, &info, d->allocator, &b->buffer));
 }
 
 /* Why memory ran out, in numbers. */
@@ -1810,7 +1841,7 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
     info.pNext = pointer != NULL ? (const void *)&import : (const void *)&flags;
     info.allocationSize = pointer != NULL ? b->size : needs.size;
     info.memoryTypeIndex = b->type;
-    VkResult r = d->api.AllocateMemory(d->handle, &info, NULL, &b->memory);
+    VkResult r = d->api.AllocateMemory(d->handle, &info, d->allocator, &b->memory);
     int needed = b->type == d->host_type || b->type == d->device_type; /* else there is other */
     if (r != VK_SUCCESS && pointer == NULL && needed) {
         hcqi_vk_explain_heap(d, info.allocationSize, b->type, r);
@@ -1835,28 +1866,36 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
     return HCQ_OK;
 }
 
+/* A block that has its range, and nothing else. */
+static hcqi_vk_block *hcqi_vk_block_empty(hcqi_vk_device *d, uint64_t size) {
+    hcqi_vk_block *b = HCQI_CAST(hcqi_vk_block *, hcqi_new(&d->hooks, sizeof *b));
+    if (b == NULL) { return NULL; }
+    b->size = size;
+    b->ranges = HCQI_CAST(hcqi_vk_range *, hcqi_new(&d->hooks, sizeof *b->ranges));
+    if (b->ranges == NULL) {
+        hcqi_delete(&d->hooks, b, sizeof *b);
+        return NULL;
+    }
+    b->ranges->block = b;
+    b->ranges->size = size;
+    return b;
+}
+
 /* A block of `size` bytes, in one free range; or over memory of the host. */
 static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t type,
                                     void *pointer, hcqi_vk_block **out) {
-    hcqi_vk_block *b = HCQI_CAST(hcqi_vk_block *, hcqi_new(&d->hooks, sizeof *b));
+    hcqi_vk_block *b = hcqi_vk_block_empty(d, size);
     if (b == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    b->size = size;
     b->type = type;
     b->imported = pointer != NULL;
-    b->ranges = HCQI_CAST(hcqi_vk_range *, hcqi_new(&d->hooks, sizeof *b->ranges));
-    hcq_result r = b->ranges != NULL ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
-    if (r == HCQ_OK) { r = hcqi_vk_buffer_create(d, b, size); }
+    hcq_result r = hcqi_vk_buffer_create(d, b, size);
     if (r == HCQ_OK) { r = hcqi_vk_block_memory(d, b, pointer); }
     if (r == HCQ_OK) { r = hcqi_vk_block_open(d, b); }
-    if (r == HCQ_OK) {
-        b->ranges->block = b;
-        b->ranges->size = size;
-        if (!b->imported) { hcqi_vk_range_open(b->ranges); }
-    }
     if (r != HCQ_OK) {
         hcqi_vk_block_destroy(d, b);
         return r;
     }
+    if (!b->imported) { hcqi_vk_range_open(b->ranges); }
     *out = b;
     return HCQ_OK;
 }
@@ -2057,6 +2096,19 @@ static uint32_t hcqi_vk_import_type(hcqi_vk_device *d, const void *pointer) {
     return UINT32_MAX;
 }
 
+/* Enters an imported block, which goes if there is no room. */
+static hcq_result hcqi_vk_import_list(hcqi_vk_device *d, hcqi_vk_block *b) {
+    hcq_backend_lock(1);
+    hcq_result r = hcqi_vk_range_list(d, b->ranges);
+    if (r == HCQ_OK && hcqi_vk_block_list(d, b) != HCQ_OK) {
+        r = HCQ_ERROR_OUT_OF_MEMORY;
+        hcqi_vk_range_unlist(d, b->ranges);
+    }
+    hcq_backend_lock(0);
+    if (r != HCQ_OK) { hcqi_vk_block_destroy(d, b); }
+    return r;
+}
+
 /* Whole pages of the host's; what lies beside the memory on them is not touched. */
 static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t size,
                                        hcqi_vk_block **out) {
@@ -2083,24 +2135,43 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
     b->key_size = size;
     b->ranges->offset = before;
     b->ranges->asked = size;
+    return hcqi_vk_import_list(d, b);
+}
+
+/* An engine's buffer that hcq_vulkan_import_buffer announced, or none. */
+static VkBuffer hcqi_vk_arrived(const hcqi_vk_device *d, uint64_t address) {
     hcq_backend_lock(1);
-    r = hcqi_vk_range_list(d, b->ranges);
-    if (r == HCQ_OK && hcqi_vk_block_list(d, b) != HCQ_OK) {
-        r = HCQ_ERROR_OUT_OF_MEMORY;
-        hcqi_vk_range_unlist(d, b->ranges);
-    }
+    const hcqi_vk_arrival *a = d->arrivals;
+    while (a != NULL && a->address != address) { a = a->next; }
+    VkBuffer buffer = a != NULL ? a->buffer : VK_NULL_HANDLE;
     hcq_backend_lock(0);
-    if (r != HCQ_OK) { hcqi_vk_block_destroy(d, b); }
-    return r;
+    return buffer;
+}
+
+/* A block that is an engine's buffer. */
+static hcq_result hcqi_vk_import_lent(hcqi_vk_device *d, VkBuffer buffer, uint64_t address,
+                                      uint64_t size, hcqi_vk_block **out) {
+    hcqi_vk_block *b = hcqi_vk_block_empty(d, size);
+    if (b == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    b->lent = 1;
+    b->imported = 1;
+    b->buffer = buffer;
+    b->address = address;
+    b->ranges->asked = size;
+    *out = b;
+    return hcqi_vk_import_list(d, b);
 }
 
 static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    uint64_t address = (uint64_t)(uintptr_t)ptr;
+    VkBuffer lent = hcqi_vk_arrived(d, address);
     hcqi_vk_block *b;
-    hcq_result r = hcqi_vk_import_pages(d, ptr, size, &b);
+    hcq_result r = lent != VK_NULL_HANDLE ? hcqi_vk_import_lent(d, lent, address, size, &b)
+                                          : hcqi_vk_import_pages(d, ptr, size, &b);
     if (r != HCQ_OK) { return r; }
-    memory->address = b->address + (uint64_t)(HCQI_CAST(uint8_t *, ptr) - b->host);
-    memory->host = ptr;
+    memory->address = b->lent ? address : b->address + (address - (uint64_t)(uintptr_t)b->host);
+    memory->host = b->lent ? NULL : ptr;
     memory->size = size;
     memory->native = b->ranges;
     return HCQ_OK;
@@ -2278,7 +2349,7 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
         info.pNext = &flags;
         info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT;
     }
-    return HCQI_VK_TRY(d, CreateDescriptorSetLayout, (d->handle, &info, NULL, &k->sets));
+    return HCQI_VK_TRY(d, CreateDescriptorSetLayout, (d->handle, &info, d->allocator, &k->sets));
 }
 
 static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
@@ -2298,7 +2369,7 @@ static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
     info.pSetLayouts = &k->sets;
     info.pushConstantRangeCount = range.size != 0;
     info.pPushConstantRanges = &range;
-    return HCQI_VK_TRY(d, CreatePipelineLayout, (d->handle, &info, NULL, &k->layout));
+    return HCQI_VK_TRY(d, CreatePipelineLayout, (d->handle, &info, d->allocator, &k->layout));
 }
 
 /* The first dimension whose size is given by the same constant as that of `i`. */
@@ -2333,7 +2404,7 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     info.layout = p->kernel->layout;
     if (p->kernel->statistics) { info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR; }
     hcq_result r = HCQI_VK_TRY(d, CreateComputePipelines,
-                               (d->handle, d->cache, 1, &info, NULL, &made->handle));
+                               (d->handle, d->cache, 1, &info, d->allocator, &made->handle));
     if (r != HCQ_OK) { return r; }
     (void)hcqi_atomic_add64(&d->pipelines, 1);
     hcqi_vk_name(d, VK_OBJECT_TYPE_PIPELINE, HCQI_VK_ID(made->handle), "program", p->info.label);
@@ -2341,7 +2412,7 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
 }
 
 static void hcqi_vk_pipeline_destroy(hcqi_vk_device *d, hcqi_vk_pipeline *p) {
-    if (p->handle != VK_NULL_HANDLE) { d->api.DestroyPipeline(d->handle, p->handle, NULL); }
+    HCQI_VK_DESTROY(d, Pipeline, p->handle);
     hcqi_delete(&d->hooks, p, sizeof *p);
 }
 
@@ -2395,9 +2466,9 @@ static void hcqi_vk_kernel_put(hcqi_vk_device *d, hcqi_vk_kernel *k) {
         hcqi_vk_pipeline_destroy(d, k->pipelines);
         k->pipelines = next;
     }
-    if (k->layout != VK_NULL_HANDLE) { d->api.DestroyPipelineLayout(d->handle, k->layout, NULL); }
-    if (k->sets != VK_NULL_HANDLE) { d->api.DestroyDescriptorSetLayout(d->handle, k->sets, NULL); }
-    if (k->module != VK_NULL_HANDLE) { d->api.DestroyShaderModule(d->handle, k->module, NULL); }
+    HCQI_VK_DESTROY(d, PipelineLayout, k->layout);
+    HCQI_VK_DESTROY(d, DescriptorSetLayout, k->sets);
+    HCQI_VK_DESTROY(d, ShaderModule, k->module);
     hcqi_delete(&d->hooks, k, sizeof *k);
 }
 
@@ -2426,7 +2497,7 @@ static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) 
     module.codeSize = spirv->size;
     module.pCode = HCQI_CAST(const uint32_t *, spirv->data); /* the core's copy is aligned */
     if (r == HCQ_OK) {
-        r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, NULL, &k->module));
+        r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, d->allocator, &k->module));
     }
     if (r != HCQ_OK) { return r; }
     hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(k->module), "module", p->info.label);
@@ -2573,7 +2644,7 @@ static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkComm
     HCQI_VK_STRUCT(CommandPoolCreateInfo, info, COMMAND_POOL_CREATE_INFO);
     info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     info.queueFamilyIndex = family;
-    return HCQI_VK_TRY(d, CreateCommandPool, (d->handle, &info, NULL, pool));
+    return HCQI_VK_TRY(d, CreateCommandPool, (d->handle, &info, d->allocator, pool));
 }
 
 static hcq_result hcqi_vk_commands_new(hcqi_vk_device *d, VkCommandPool pool,
@@ -3124,11 +3195,9 @@ static hcqi_vk_list *hcqi_vk_list_new(hcqi_vk_device *d, const hcq_recording *re
 }
 
 static void hcqi_vk_list_free(hcqi_vk_device *d, hcqi_vk_list *list) {
-    if (list->pool != VK_NULL_HANDLE) { d->api.DestroyCommandPool(d->handle, list->pool, NULL); }
-    if (list->queries != VK_NULL_HANDLE) {
-        d->api.DestroyQueryPool(d->handle, list->queries, NULL);
-    }
-    if (list->sets != VK_NULL_HANDLE) { d->api.DestroyDescriptorPool(d->handle, list->sets, NULL); }
+    HCQI_VK_DESTROY(d, CommandPool, list->pool);
+    HCQI_VK_DESTROY(d, QueryPool, list->queries);
+    HCQI_VK_DESTROY(d, DescriptorPool, list->sets);
     if (list->memory.size != 0) { hcqi_vk_dealloc(d, &list->memory); }
     hcqi_delete(&d->hooks, list, list->bytes);
 }
@@ -3137,7 +3206,7 @@ static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQu
     HCQI_VK_STRUCT(QueryPoolCreateInfo, info, QUERY_POOL_CREATE_INFO);
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
     info.queryCount = count;
-    return HCQI_VK_TRY(d, CreateQueryPool, (d->handle, &info, NULL, queries));
+    return HCQI_VK_TRY(d, CreateQueryPool, (d->handle, &info, d->allocator, queries));
 }
 
 /* A fill's pattern, from its first byte on. */
@@ -3170,7 +3239,7 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
     pool.poolSizeCount = 2;
     pool.pPoolSizes = sizes;
     if (r == HCQ_OK && room->sets != 0) {
-        r = HCQI_VK_TRY(d, CreateDescriptorPool, (d->handle, &pool, NULL, &list->sets));
+        r = HCQI_VK_TRY(d, CreateDescriptorPool, (d->handle, &pool, d->allocator, &list->sets));
     }
     if (r == HCQ_OK) { hcqi_vk_lay(recording, list, room); }
     HCQI_VK_STRUCT(DescriptorSetAllocateInfo, info, DESCRIPTOR_SET_ALLOCATE_INFO);
@@ -4233,7 +4302,7 @@ static hcq_result hcqi_vk_semaphore_create(hcqi_vk_device *d, VkSemaphore *semap
     HCQI_VK_STRUCT(SemaphoreCreateInfo, info, SEMAPHORE_CREATE_INFO);
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
     info.pNext = &type;
-    return HCQI_VK_TRY(d, CreateSemaphore, (d->handle, &info, NULL, semaphore));
+    return HCQI_VK_TRY(d, CreateSemaphore, (d->handle, &info, d->allocator, semaphore));
 }
 
 /* The queue of a lane: those of its family in turn, copy lanes behind compute
@@ -4451,7 +4520,7 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
     info.pQueueCreateInfos = queues;
     info.enabledExtensionCount = name_count;
     info.ppEnabledExtensionNames = names;
-    VkResult r = d->driver->api.CreateDevice(d->physical, &info, NULL, &d->handle);
+    VkResult r = d->driver->api.CreateDevice(d->physical, &info, d->allocator, &d->handle);
     result = hcqi_vk_check(d, r, "vkCreateDevice");
     if (result == HCQ_OK) { result = hcqi_vk_device_functions(d); }
     if (result != HCQ_OK) { return result; }
@@ -4627,7 +4696,7 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     hcq_result probed = hcqi_vk_buffer_create(d, &probe, HCQI_VK_ALIGN);
     if (probed != HCQ_OK) { return probed; }
     d->api.GetBufferMemoryRequirements(d->handle, probe.buffer, &needs);
-    d->api.DestroyBuffer(d->handle, probe.buffer, NULL);
+    d->api.DestroyBuffer(d->handle, probe.buffer, d->allocator);
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
         if ((needs.memoryTypeBits >> i & 1) == 0) { continue; }
@@ -4701,7 +4770,7 @@ static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_
     } else if (data != NULL && size != 0) {
         hcq_backend_log(d->device, HCQ_OK, "vulkan.cache: of another device or driver, ignored");
     }
-    return HCQI_VK_TRY(d, CreatePipelineCache, (d->handle, &info, NULL, &d->cache));
+    return HCQI_VK_TRY(d, CreatePipelineCache, (d->handle, &info, d->allocator, &d->cache));
 }
 
 static void hcqi_vk_close(void *self) {
@@ -4710,20 +4779,12 @@ static void hcqi_vk_close(void *self) {
         if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
         if (d->lent && d->now_value != 0) { (void)hcqi_vk_now_wait(d, (uint64_t)2000000000); }
         while (d->block_count != 0) { hcqi_vk_block_destroy(d, d->blocks[--d->block_count]); }
-        if (d->now_queries != VK_NULL_HANDLE) {
-            d->api.DestroyQueryPool(d->handle, d->now_queries, NULL);
-        }
-        if (d->now_pool != VK_NULL_HANDLE) {
-            d->api.DestroyCommandPool(d->handle, d->now_pool, NULL);
-        }
-        if (d->now_semaphore != VK_NULL_HANDLE) {
-            d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL);
-        }
-        if (d->kick_semaphore != VK_NULL_HANDLE) {
-            d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL);
-        }
-        if (d->cache != VK_NULL_HANDLE) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
-        if (!d->lent) { d->api.DestroyDevice(d->handle, NULL); }
+        HCQI_VK_DESTROY(d, QueryPool, d->now_queries);
+        HCQI_VK_DESTROY(d, CommandPool, d->now_pool);
+        HCQI_VK_DESTROY(d, Semaphore, d->now_semaphore);
+        HCQI_VK_DESTROY(d, Semaphore, d->kick_semaphore);
+        HCQI_VK_DESTROY(d, PipelineCache, d->cache);
+        if (!d->lent) { d->api.DestroyDevice(d->handle, d->allocator); }
     }
     if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
     hcqi_vk_messages_log(d);
@@ -4784,8 +4845,6 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     if (features.where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
     HCQI_VK_ABILITIES(HCQI_VK_HAS)
 #undef HCQI_VK_HAS
-    d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
-                 : d->api.QueueSubmit2 != NULL ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
     d->has_late_binding = features.v12.descriptorBindingStorageBufferUpdateAfterBind &&
                           !(d->flags & HCQ_VULKAN_NO_LATE_BINDING);
     d->has_host_reset = features.v12.hostQueryReset && d->api.ResetQueryPool != NULL;
@@ -4796,6 +4855,11 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
                         d->api.GetPipelineExecutableStatisticsKHR != NULL;
     d->has_names = d->driver->has_names;
     hcqi_vk_limits_read(d);
+    if (lent && d->version >= VK_API_VERSION_1_3) { /* which has it without the extension */
+        d->has_sync2 = !(d->flags & HCQ_VULKAN_NO_SYNC2);
+    }
+    d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
+                 : d->api.QueueSubmit2 != NULL ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
     hcqi_vk_families_open(d);
     r = hcqi_vk_memory_open(d);
     if (r == HCQ_OK) { r = hcqi_vk_cache_open(d, desc); }
@@ -4834,6 +4898,7 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
     d->flags = own != NULL ? own->flags : 0;
     d->lock_fn = own != NULL ? own->lock_fn : NULL;
     d->lock_user = own != NULL ? own->lock_user : NULL;
+    d->allocator = own != NULL ? own->allocator : NULL;
     d->lanes_asked = desc->compute_lanes != 0 || desc->copy_lanes != 0;
     d->compute_lanes = desc->compute_lanes != 0 ? desc->compute_lanes : 1;
     d->copy_lanes = desc->copy_lanes != 0 ? desc->copy_lanes : 1;
@@ -4864,7 +4929,7 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
 static void hcqi_vk_lane_free(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     for (uint32_t i = 0; i < 2; i++) {
         if (lane->semaphores[i] != VK_NULL_HANDLE && !lane->is_imported) {
-            d->api.DestroySemaphore(d->handle, lane->semaphores[i], NULL);
+            d->api.DestroySemaphore(d->handle, lane->semaphores[i], d->allocator);
         }
     }
     hcqi_delete(&d->hooks, lane->harvests, lane->harvest_capacity * sizeof *lane->harvests);
@@ -5014,6 +5079,46 @@ HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDev
     if (d == NULL) { return r; }
     r = hcq_backend_buffer(&buffer);
     if (r == HCQ_OK) { r = hcqi_vk_resolve(d, buffer.address, buffer.size, handle, offset); }
+    return hcq_backend_leave(r);
+}
+
+/* Announces an engine's buffer, so that hcq_import takes its address for it. */
+static hcq_result hcqi_vk_arrive(hcqi_vk_device *d, uint64_t size, hcqi_vk_arrival *a) {
+    VkMemoryRequirements has;
+    HCQI_VK_STRUCT(BufferDeviceAddressInfo, info, BUFFER_DEVICE_ADDRESS_INFO);
+    info.buffer = a->buffer;
+    a->address = d->api.GetBufferDeviceAddress(d->handle, &info);
+    if ((uintptr_t)a->address != a->address) { return HCQ_ERROR_UNSUPPORTED; }
+    d->api.GetBufferMemoryRequirements(d->handle, a->buffer, &has);
+    uint32_t above = hcqi_vk_range_at(d, a->address + size - 1);
+    const hcqi_vk_range *below = above != 0 ? d->ranges[above - 1] : NULL;
+    int meets = below != NULL && hcqi_vk_address(below) + below->asked > a->address;
+    if (meets || size > has.size) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "%s",
+                        meets ? "handle: overlaps a buffer of hcq's" : "size: above the handle's");
+        return HCQ_ERROR_INVALID;
+    }
+    a->next = d->arrivals;
+    d->arrivals = a;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_vulkan_import_buffer(hcq_device *device, VkBuffer handle, uint64_t size,
+                                             hcq_buffer *buffer) {
+    hcqi_vk_arrival own = { NULL, handle, 0 }, **link;
+    hcq_result r, gone;
+    if (buffer == NULL) { return hcqi_null("buffer"); }
+    memset(buffer, 0, sizeof *buffer);
+    if (handle == VK_NULL_HANDLE) { return hcqi_null("handle"); }
+    HCQI_PASS(hcq_trim(device, UINT64_MAX)); /* those that were freed, and are done, go */
+    hcqi_vk_device *d = hcqi_vk_from(device, &r);
+    if (d == NULL) { return r; }
+    HCQI_PASS(hcq_backend_leave(hcqi_vk_arrive(d, size, &own)));
+    r = hcq_import(device, (void *)(uintptr_t)own.address, size, buffer);
+    d = hcqi_vk_from(device, &gone);
+    if (d == NULL) { return gone; }
+    for (link = &d->arrivals; *link != &own; link = &(*link)->next) { }
+    *link = own.next;
     return hcq_backend_leave(r);
 }
 

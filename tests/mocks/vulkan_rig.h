@@ -27,6 +27,7 @@ typedef struct rig {
     hcq_vulkan_queue lent[RIG_FAMILIES]; /* to hcq, each with its lock */
     pthread_mutex_t locks[RIG_FAMILIES];
     uint64_t locked;                   /* times; atomic */
+    const VkAllocationCallbacks *allocator; /* for hcq */
 } rig;
 
 #define RIG_OK(call) assert_int_equal(call, VK_SUCCESS)
@@ -220,7 +221,7 @@ static hcq_device *rig_lend(rig *r) {
         .instance = r->instance, .physical_device = r->physical, .device = r->device,
         .loader = mock_vk_loader, .lock_fn = rig_lock, .lock_user = r, .queues = r->lent,
         .queue_count = count, .extensions = rig_extensions, .extension_count = 2,
-        .features = &r->features};
+        .features = &r->features, .allocator = r->allocator};
     return test_open(0, &desc);
 }
 

@@ -262,3 +262,203 @@ TEST(the_timeline_waits_for_an_engine) {
     CHECK_OK(hcq_close(dev));
     rig_close(&E);
 }
+
+/* ---- memory ---- */
+
+enum { ENGINE_BYTES = 4096 };
+
+/* A buffer of the engine's, in memory that it sees. */
+typedef struct engine_buffer {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    uint32_t *words;
+} engine_buffer;
+
+static uint32_t engine_type(VkBuffer handle) {
+    VkPhysicalDeviceMemoryProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    const VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    VkMemoryRequirements needs;
+    uint32_t type = 0;
+    E.vk.GetPhysicalDeviceMemoryProperties2(E.physical, &all);
+    E.vk.GetBufferMemoryRequirements(E.device, handle, &needs);
+    while (!(needs.memoryTypeBits >> type & 1) ||
+           (all.memoryProperties.memoryTypes[type].propertyFlags & wanted) != wanted) {
+        type++;
+    }
+    return type;
+}
+
+static engine_buffer engine_buffer_make(void) {
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = ENGINE_BYTES,
+        .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+    const VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    engine_buffer b;
+    void *host;
+    RIG_OK(E.vk.CreateBuffer(E.device, &info, NULL, &b.handle));
+    const VkMemoryAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags,
+        .allocationSize = 2 * ENGINE_BYTES, .memoryTypeIndex = engine_type(b.handle)};
+    RIG_OK(E.vk.AllocateMemory(E.device, &allocate, NULL, &b.memory));
+    RIG_OK(E.vk.BindBufferMemory(E.device, b.handle, b.memory, 0));
+    RIG_OK(E.vk.MapMemory(E.device, b.memory, 0, VK_WHOLE_SIZE, 0, &host));
+    memset(host, 0, ENGINE_BYTES);
+    b.words = host;
+    return b;
+}
+
+static void engine_buffer_destroy(const engine_buffer *b) {
+    E.vk.DestroyBuffer(E.device, b->handle, NULL);
+    E.vk.FreeMemory(E.device, b->memory, NULL);
+}
+
+/* Kernels of both kinds, a fill and a copy each way work on it. */
+static void engine_buffer_works(hcq_device *dev, hcq_buffer ours, const engine_buffer *b) {
+    const uint32_t words[4] = {1, 2, 3, 4};
+    uint32_t got[4];
+    hcq_buffer one = make_words(dev, 1);
+    mix_args args = {ours.address + 8, one.address, 1, 6};
+    hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_fill(q, one, 4, 5, 4), 0);
+    CHECK_INDEX(record_add(q, make_add(dev), ours, 1, 100), 1);
+    CHECK_INDEX(hcq_queue_exec(q, make_mix(dev), &args, sizeof args, dims_one, dims_one), 2);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(ours, 3984, 16), ours, 16), 3);
+    CHECK_INDEX(hcq_queue_fill(q, hcq_view(ours, 16, 4), 4, 9, 4), 4);
+    CHECK_OK(hcq_copyin(ours, words, sizeof words));
+    WAIT_OK(submit_of(q, dev));
+    CHECK_OK(hcq_copyout(got, hcq_view(ours, 3984, 16), sizeof got));
+    CHECK(got[0] == 1 && got[1] == 102 && got[2] == 3 * 31 + 5 + 6 && got[3] == 4);
+    CHECK(memcmp(b->words, got, sizeof got) == 0 && memcmp(b->words + 996, got, sizeof got) == 0);
+    CHECK(b->words[4] == 9 && b->words[5] == 0);
+    hcq_queue_destroy(q);
+}
+
+/* An engine's buffer is hcq's while it is imported, outlives that, and is lent again. */
+TEST(buffers_of_an_engine) {
+    hcq_buffer ours, again;
+    VkBuffer handle;
+    VkDeviceSize offset;
+    rig_open(&E);
+    const engine_buffer b = engine_buffer_make();
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        hcq_device *dev = rig_lend(&E);
+        hcq_signal gate = make_signal(dev, 0);
+        hcq_point shut = hcq_at(gate, 1);
+        const uint64_t blocks = COUNT(dev, BLOCKS);
+        CHECK_OK(hcq_vulkan_import_buffer(dev, b.handle, 4000, &ours));
+        CHECK(ours.address != 0 && ours.size == 4000 && !ours.host && ours.device == dev);
+        CHECK_OK(hcq_vulkan_buffer(hcq_view(ours, 100, 4), &handle, &offset));
+        CHECK(handle == b.handle && offset == 100);
+        engine_buffer_works(dev, ours, &b);
+        CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 4, &again), HCQ_ERROR_INVALID);
+        CHECK(log_has("handle: overlaps") && again.address == 0);
+        hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_fill(q, ours, 4, 7, 4), 0);
+        hcq_point done = submit_to(dev, q, 0, &shut, NULL);
+        CHECK_OK(hcq_free(ours));      /* it still belongs to what is held */
+        CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 4000, &ours), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_signal_set(gate, 1));
+        WAIT_OK(done);
+        CHECK(b.words[0] == 7);
+        hcq_queue_destroy(q);
+        CHECK_OK(hcq_vulkan_import_buffer(dev, b.handle, ENGINE_BYTES, &ours));
+        if (turn == 0) { CHECK_OK(hcq_free(ours)); } /* else hcq_close does it */
+        CHECK(turn == 1 || COUNT(dev, BLOCKS) <= blocks + 2);
+        CHECK_OK(hcq_close(dev));
+    }
+    CHECK(b.words[0] == 7);
+    engine_buffer_destroy(&b);
+    rig_close(&E);
+}
+
+TEST(import_buffer_refuses) {
+    hcq_device *cpu = open_cpu();
+    const VkBuffer some = (VkBuffer)(uintptr_t)64; /* is not looked at */
+    hcq_buffer got;
+    rig_open(&E);
+    const engine_buffer b = engine_buffer_make();
+    hcq_device *dev = rig_lend(&E);
+    CHECK_RESULT(hcq_vulkan_import_buffer(cpu, some, 4, &got), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 0, &got), HCQ_ERROR_INVALID);
+    CHECK(log_has("size: is 0"));
+    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 1 << 20, &got), HCQ_ERROR_INVALID);
+    CHECK(log_has("size: above the handle's"));
+    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, UINT64_MAX, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_import_buffer(NULL, b.handle, 4, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_import_buffer(dev, VK_NULL_HANDLE, 4, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 4, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_vulkan_import_buffer(dev, b.handle, 4, &got));
+    CHECK_OK(hcq_close(dev));
+    engine_buffer_destroy(&b);
+    rig_close(&E);
+    CHECK_OK(hcq_close(cpu));
+}
+
+/* ---- the engine's allocator ---- */
+
+/* Memory in front of which its size stands; how much there is, and how much there was. */
+typedef struct engine_heap {
+    uint64_t bytes, calls;             /* atomic */
+} engine_heap;
+
+enum { HEAP_HEAD = 64 };
+
+static void *VKAPI_PTR heap_alloc(void *user, size_t size, size_t align, VkSystemAllocationScope s) {
+    engine_heap *heap = user;
+    void *memory;
+    (void)s;
+    if (align > HEAP_HEAD || posix_memalign(&memory, HEAP_HEAD, size + HEAP_HEAD)) { return NULL; }
+    memcpy(memory, &size, sizeof size);
+    __atomic_add_fetch(&heap->bytes, size, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&heap->calls, 1, __ATOMIC_SEQ_CST);
+    return (char *)memory + HEAP_HEAD;
+}
+
+static void VKAPI_PTR heap_free(void *user, void *memory) {
+    engine_heap *heap = user;
+    size_t size;
+    if (!memory) { return; }
+    memcpy(&size, (char *)memory - HEAP_HEAD, sizeof size);
+    __atomic_sub_fetch(&heap->bytes, size, __ATOMIC_SEQ_CST);
+    free((char *)memory - HEAP_HEAD);
+}
+
+static void *VKAPI_PTR heap_realloc(void *user, void *old, size_t size, size_t align,
+                                    VkSystemAllocationScope s) {
+    size_t had = 0;
+    void *memory = size ? heap_alloc(user, size, align, s) : NULL;
+    if (old) { memcpy(&had, (char *)old - HEAP_HEAD, sizeof had); }
+    if (old && memory) { memcpy(memory, old, had < size ? had : size); }
+    if (memory || !size) { heap_free(user, old); }
+    return memory;
+}
+
+/* The driver takes from it for hcq's objects; they give all of it back. Whoever made one
+   with it and destroys it without is told by the validation layer. */
+TEST(an_engines_allocator) {
+    static engine_heap heap;
+    const VkAllocationCallbacks callbacks = {.pUserData = &heap, .pfnAllocation = heap_alloc,
+                                             .pfnReallocation = heap_realloc,
+                                             .pfnFree = heap_free};
+    heap = (engine_heap){0, 0};
+    rig_open(&E);
+    E.allocator = &callbacks;
+    hcq_device *dev = rig_lend(&E);
+    const uint64_t opened = heap.calls;
+    CHECK(opened > 0 && heap.bytes > 0);
+    hcq_buffer words = make_words(dev, 4);
+    hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
+    CHECK_INDEX(record_add(q, make_add(dev), words, 1, 6), 0);
+    CHECK_OK(hcq_queue_bind(q, dev));
+    WAIT_OK(submit_of(q, dev));
+    CHECK_U64(READ32(words, 1), 6);
+    CHECK(heap.calls > opened);
+    CHECK_OK(hcq_close(dev));
+    CHECK_U64(heap.bytes, 0);
+    rig_close(&E);
+}
