@@ -130,6 +130,7 @@ vulkan-mock-graph      default  vulkan      on_one vulkan gcc graph vkmock --see
 vulkan-mock-answers    default  vulkan      vulkan gcc answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      vulkan_examples
+vulkan-engine          default  vulkan      vulkan_engine
 asan-spirv             default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
 cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow,cumock-few
@@ -764,6 +765,11 @@ vulkan_seeds() { # FROM TO
 vulkan_examples() {
     need_vulkan_headers
     documented examples.sh --vulkan
+}
+
+vulkan_engine() { # a device that is lent, by an engine that draws
+    need_vulkan_headers
+    documented engine.sh
 }
 
 kernels_check() { # what is refused, where; the .k.h beside the .k
