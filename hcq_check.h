@@ -1828,7 +1828,8 @@ static void hcqi_pick_passed(const hcqi_pick *pick) {
 static uint32_t hcqi_explorer_next(const hcqi_cpu_piece *pieces, uint32_t count) {
     struct hcqi_explorer *e = &hcqi_explorer;
     hcqi_pick fresh;
-    if (e->cut || count > HCQI_PICKS) { return 0; }
+    if (count > HCQI_PICKS) { e->bad = "more than 64 pieces may run at once"; }
+    if (e->cut || e->bad != NULL) { return 0; }
     for (uint32_t i = 0; i < count; i++) { hcqi_trail_of(&e->trails[i], &pieces[i]); }
     int more = hcqi_pick_new(&fresh, count);
     if (e->at == e->count) {

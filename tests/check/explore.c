@@ -17,7 +17,7 @@ enum { LANES = 3, MOST = 8 };
 
 static struct {
     uint32_t count;
-    uint16_t ran[512];
+    uint16_t ran[1024];
     uint64_t print;                    /* of all that was seen, times too */
 } S;
 
@@ -220,8 +220,8 @@ TEST_BARE(devices_belong_to_a_thread) {
 
 TEST_BARE(seeds_and_threads_do_not_mix) {
     struct hcq_cpu_desc cpu = {.seed = 1};
-    hcq_device_desc with = {.log_fn = test_log_line, .log_user = &T.log, .cpu = &cpu}, without = with;
-    without.cpu = NULL;
+    const hcq_device_desc with = {.log_fn = test_log_line, .log_user = &T.log, .cpu = &cpu};
+    const hcq_device_desc without = {.log_fn = test_log_line, .log_user = &T.log};
     for (int first = 0; first < 2; first++) {
         hcq_device *one = NULL, *other = NULL;
         CHECK_OK(hcq_open("CPU", first ? &with : &without, &one));
@@ -232,6 +232,99 @@ TEST_BARE(seeds_and_threads_do_not_mix) {
         CHECK_OK(hcq_close(one));
     }
     CHECK(hcq_cpu_step() == 0);
+}
+
+/* ---- pieces ---- */
+
+/* Each block of a grid once, each byte of what is copied and filled, in whatever parts. */
+TEST_BARE(grids_and_copies_in_parts) {
+    static const uint32_t blocks[] = {1, 2, 3, 4, 5, 9}, sizes[] = {8, 32, 36, 40, 64, 252};
+    for (uint64_t seed = 1; seed < 12; seed++) {
+        hcq_device *device = seeded(T.seed * 100 + seed, 0);
+        hcq_program *program = mark_of(device);
+        hcq_buffer from = words_of(device, 64), to = words_of(device, 64);
+        uint32_t bytes[64], got[64];
+        for (uint32_t i = 0; i < 64; i++) {
+            bytes[i] = 0x01020304u * (i + 1);
+        }
+        CHECK_OK(hcq_copyin(from, bytes, sizeof bytes));
+        for (uint32_t k = 0; k < 6; k++) {
+            hcq_queue *q = queue_of(device, "parts");
+            mark_args args = {to.address + 252, 1, 1};
+            uint32_t ran[9] = {0};
+            CHECK(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(blocks[k], 1, 1),
+                                 hcq_dim(1, 1, 1)) >= 0);
+            CHECK(hcq_queue_fill(q, to, sizes[k], 0xabcd1234, 4) >= 0);
+            CHECK(hcq_queue_copy(q, hcq_view(to, 4, 248), hcq_view(from, 4, 248),
+                                 sizes[k] - 4) >= 0);
+            S.count = 0;
+            (void)put(q, device, 0, NULL, NULL);
+            CHECK_OK(hcq_device_synchronize(device, HCQ_FOREVER));
+            CHECK_U64(S.count, blocks[k]);
+            for (uint32_t i = 0; i < S.count; i++) {
+                ran[S.ran[i] % 8]++;
+            }
+            for (uint32_t i = 0; i < blocks[k] && i < 8; i++) {
+                CHECK(ran[i] == 1 || (i == 0 && blocks[k] == 9 && ran[0] == 2));
+            }
+            CHECK_OK(hcq_copyout(got, to, sizeof got));
+            CHECK(got[0] == 0xabcd1234 && memcmp(got + 1, bytes + 1, sizes[k] - 4) == 0);
+        }
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* Commands that overlap change places, but with nothing before or behind them. */
+static void overlaps(hcq_device *device, uint32_t lanes, uint32_t count, int drawn) {
+    hcq_program *program = mark_of(device);
+    uint32_t at[8] = {0}, distinct = 0, moved = 0;
+    static uint8_t ran[8][80];
+    memset(ran, 0, sizeof ran);
+    S.count = 0;
+    for (uint32_t i = 0; i < lanes; i++) {
+        hcq_queue *q = queue_of(device, "overlaps");
+        for (uint32_t k = 0; k < count; k++) {
+            mark_args args = {words_of(device, 1).address, i * 80 + k, 1};
+            CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                                       hcq_dim(1, 1, 1)), (int32_t)k);
+            if (k >= 2 && k + 1 != count) {
+                CHECK_OK(hcq_queue_command_flags(q, (int32_t)k, HCQ_OVERLAP));
+            }
+        }
+        (void)put(q, device, i, NULL, NULL);
+    }
+    CHECK_OK(hcq_device_synchronize(device, HCQ_FOREVER));
+    CHECK_U64(S.count, lanes * count);
+    for (uint32_t i = 0; i < S.count; i++) {
+        uint32_t lane = S.ran[i] / 8 / 80, k = S.ran[i] / 8 % 80;
+        distinct += ran[lane][k]++ == 0;
+        moved += k != at[lane];
+        CHECK((k != 0 || at[lane] == 0) && (k + 1 != count || at[lane] + 1 == count));
+        at[lane]++;
+    }
+    CHECK_U64(distinct, lanes * count);
+    CHECK(moved != 0 || !drawn);
+}
+
+TEST_BARE(as_many_overlap_as_change_places) {
+    for (uint32_t count = 65; count <= 69; count++) { /* 64 of them between two others */
+        hcq_device *device = seeded(T.seed + count, 0);
+        overlaps(device, 2, count, 1);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* More at once than are looked at: none is lost. */
+TEST_BARE(pieces_beyond_those_looked_at) {
+    struct hcq_cpu_desc cpu = {.seed = T.seed + 9};
+    hcq_device_desc desc = {.compute_lanes = 6, .log_fn = test_log_line, .log_user = &T.log,
+                            .cpu = &cpu};
+    for (uint32_t lanes = 4; lanes <= 6; lanes++) { /* of 64 */
+        hcq_device *device = NULL;
+        CHECK_OK(hcq_open("CPU", &desc, &device));
+        overlaps(device, lanes, 66, 1);
+        CHECK_OK(hcq_close(device));
+    }
 }
 
 /* ---- schedules: all, and those that are one ---- */
@@ -572,6 +665,88 @@ TEST_BARE(runs_are_bounded) {
         CHECK_U64(info.runs, most < 70 ? most : 70);
         CHECK_U64(info.complete, most >= 70);
     }
+}
+
+/* Commands of two lanes, with `wide` buffers each and none in common. */
+static uint32_t wide;
+
+typedef struct { uint64_t at[9]; } wide_args;
+
+static void k_wide(const void *args, const hcq_block *b) {
+    (void)b;
+    *HCQ_PTR(uint32_t, HCQ_ARGS(wide_args, args)->at[0]) = 1;
+}
+
+static hcq_result wide_run(void *user) {
+    (void)user;
+    hcq_device *device = seeded(1, 0);
+    hcq_program_desc desc = {.label = "wide", .cpu = k_wide};
+    hcq_program *program = NULL;
+    for (uint32_t i = 0; i < wide; i++) {
+        desc.args[i] = HCQ_ARG_INOUT;
+    }
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    for (uint32_t lane = 0; lane < 2; lane++) {
+        wide_args args;
+        hcq_queue *q = queue_of(device, "wide");
+        for (uint32_t i = 0; i < wide; i++) {
+            args.at[i] = words_of(device, 1).address;
+        }
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, wide * 8, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
+        (void)put(q, device, lane, NULL, NULL);
+    }
+    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    CHECK_OK(hcq_close(device));
+    return r;
+}
+
+/* Who touches more than that is taken to touch everything. */
+TEST_BARE(as_many_ranges_as_are_told_apart) {
+    for (wide = 7; wide <= 9; wide++) {
+        CHECK_U64(explored(wide_run, 0, 0, HCQ_OK).runs, wide <= 8 ? 1 : 2);
+    }
+}
+
+static uint32_t many;
+
+static hcq_result many_run(void *user) {
+    (void)user;
+    hcq_device *device = seeded(1, 0);
+    overlaps(device, 2, many + 2, 0);
+    CHECK_OK(hcq_close(device));
+    return HCQ_OK;
+}
+
+/* It goes through all schedules, or says that it cannot. */
+TEST_BARE(as_many_pieces_as_are_told_apart) {
+    for (many = 31; many <= 33; many++) {
+        hcq_explore_desc desc = {.run_fn = many_run, .runs = 2, .log_fn = test_log_line,
+                                 .log_user = &T.log};
+        log_clear();
+        CHECK_RESULT(hcq_check_explore(&desc, NULL), many <= 32 ? HCQ_OK : HCQ_ERROR_INVALID);
+        CHECK_U64(log_has("more than 64 pieces"), many > 32);
+    }
+}
+
+/* Whoever polls for ever gets to an end: the host's turn first would never. */
+static hcq_result polls_run(void *user) {
+    (void)user;
+    hcq_device *device = seeded(1, 0);
+    hcq_queue *q = queue_of(device, "polled");
+    mark(q, mark_of(device), words_of(device, 1), 1);
+    hcq_point done = put(q, device, 0, NULL, NULL);
+    while (hcq_wait(&done, 1, HCQ_ALL, 0) == HCQ_TIMEOUT) { }
+    CHECK_OK(hcq_close(device));
+    return HCQ_OK;
+}
+
+TEST_BARE(polls_come_to_an_end) {
+    hcq_explore_desc desc = {.run_fn = polls_run, .runs = 2, .log_fn = hcq_log_none};
+    hcq_explore_info info;
+    CHECK_OK(hcq_check_explore(&desc, &info));
+    CHECK(info.cut >= 1 && !info.complete);
+    CHECK(explored(polls_run, 0, 20, HCQ_OK).runs == 20);
 }
 
 int main(int argc, char **argv) {
