@@ -43,8 +43,8 @@
 #            interrupt every system call; starting never hangs; memory stays flat;
 #            500 seeds of graphs; a profile
 #            opens as JSON and in a browser; the examples and snippets do what they
-#            say; every row of the benchmark runs; the compile matrix; Windows (wine)
-#            and aarch64 (qemu) builds
+#            say, one of them over ranks of MPI; every row of the benchmark runs; the
+#            compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     980 more seeds; all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
 #            every version of CUDA's driver, 100 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
@@ -104,6 +104,7 @@ graph                  quick    cpu         program gcc graph all --seeds 100
 schedules              quick    -           schedules
 symbols                quick    cpu         script tests/portability/symbols.sh
 snippets               default  cpu         documented snippets.sh
+heat                   default  -           documented heat.sh
 starts                 default  cpu         starts 300
 spirv                  default  vulkan      spirv gcc
 layout                 quick    -           layout
@@ -1170,6 +1171,7 @@ packages() { # Debian's names; the Windows cross tools exist on amd64 only
     echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
     echo mesa-vulkan-drivers vulkan-validationlayers libvulkan-dev glslang-tools spirv-tools
     echo libtbb-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd
+    echo libopenmpi-dev openmpi-bin
     echo python3 chromium
     if [ "$(dpkg --print-architecture)" = amd64 ]; then
         echo gcc-mingw-w64-x86-64 wine wine64
@@ -1203,7 +1205,7 @@ install_packages() {
         echo "cmocka, valgrind, tcc, a mingw-w64 compiler for x86-64 and wine, an aarch64-linux"
         echo "compiler and qemu-user, python3, chromium; a Vulkan driver (Mesa's lavapipe needs"
         echo "no GPU), Vulkan's headers, loader and validation layer, glslang and the SPIR-V"
-        echo "tools; for the benchmark oneTBB, OpenCL headers and PoCL."
+        echo "tools; Open MPI; for the benchmark oneTBB, OpenCL headers and PoCL."
         exit 1
     fi
     [ -n "$(missing_packages)" ] || return 0
