@@ -51,7 +51,8 @@
 #            on every variant, many seeds, suites again and again, minutes of
 #            answers each on cpu, mock and Vulkan, three under TSan; 8 lines
 #            broken by chance are seen, and the mistakes that one makes with graphs
-#            and CUDA; that the benchmark and the script for GPUs run
+#            and CUDA; that the benchmark and the script for GPUs run; words.c learns
+#            to spell in a minute, the same each time
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -75,6 +76,7 @@ tsan-cuda-mock         default  cuda-mock   cuda tsan conformance cumock
 asan-vulkan            full     vulkan      vulkan asan conformance vulkan --quick
 vulkan-validation      default  vulkan      validated conformance vulkan
 valgrind-conformance   full     -           program valgrind conformance cpu-nospin --quick
+examples-learn         full     cpu         documented examples.sh --learn
 examples               default  cpu         documented examples.sh
 matrix-clang           full     cpu         matrix clang
 matrix-gcc             default  cpu         matrix gcc

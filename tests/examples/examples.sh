@@ -5,6 +5,7 @@
 #     sh tests/examples/examples.sh --vulkan|--cuda [CC]   those with code for it, on a GPU;
 #                                                          77 without one; --cuda on the mock driver
 #                                                          in $HCQ_TEST_CUDA_MOCK if that is set
+#     sh tests/examples/examples.sh --learn [CC]           words.c alone, to its end: a minute
 #
 # Each as C99 and as C++11 with -Wall -Wextra -Werror, linked with one implementation,
 # in C, which takes longest ($HCQ_OBJECT if that is set: one with all backends). As C++
@@ -12,11 +13,13 @@
 # (checksums of a third version of the filter, written in another language). backend.c
 # has to write down what it ran, whoever does the work. digits.c has to learn, to say the
 # same numbers every time, on a GPU after ten epochs about those of the CPU, and to notice
-# if it learnt nothing; frames.c has to draw what plain C draws. Whatever they refuse, they
-# say why in one line on stderr.
+# if it learnt nothing; words.c the same in a few steps, and with --learn enough within a
+# minute of two CPUs; frames.c has to draw what plain C draws. Whatever they refuse, they say
+# why in one line on stderr.
 set -eu
-gpu='' epochs=150 mock=${HCQ_TEST_CUDA_MOCK:-}
+gpu='' epochs=150 learn='' mock=${HCQ_TEST_CUDA_MOCK:-}
 case ${1:-} in
+--learn) learn=1 && shift ;;
 --vulkan) gpu=VULKAN epochs=10 && shift ;;
 --cuda) gpu=CUDA epochs=10 && shift ;;
 esac
@@ -28,14 +31,15 @@ data=$root/examples/data
 
 build() { # c|c++ NAME
     case $1 in c++) standard=c++11 ;; *) standard='c99' ;; esac
+    case $2 in words) level=-O3 ;; *) level=-O1 ;; esac # as its head says: it computes for long
     source=$dir/$2.c
     # Fewer epochs where each takes long.
     sed "s/EPOCHS = 150,/EPOCHS = $epochs,/; s,\"../hcq.h\",\"hcq.h\"," "$root/examples/$2.c" \
         > "$source"
     [ "$1:$gpu:$mock" != "c:CUDA:${mock:-none}" ] || on_cuda_mock "$2" >> "$source"
-    "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings -O1 -I"$root/examples" \
-        -I"$root" -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
-    "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
+    "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings $level \
+        -I"$root/examples" -I"$root" -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
+    "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl -lm || fail "$2.c does not link: $cc"
 }
 
 # The mock of CUDA's driver, which knows the kernel of hello, runs the others as the CPU does.
@@ -45,6 +49,10 @@ on_cuda_mock() { # NAME
     replay) printf 'MOCK_CUDA_TELL(%s)\n' step ;;
     photo) printf 'MOCK_CUDA_TELL(%s)\n' blur_x blur_y ink ;;
     digits) printf 'MOCK_CUDA_TELL(%s)\n' hidden output back update ;;
+    words)
+        printf 'MOCK_CUDA_TELL(%s)\n' multiply mark norm norm_back attend query_back key_back \
+            loss pick adam
+        ;;
     frames) printf 'MOCK_CUDA_TELL(%s)\n' draw ;;
     esac
 }
@@ -276,6 +284,85 @@ check_digits_that_lie() {
     says "$dir/digits.html" "<svg"
 }
 
+# ---- words ---------------------------------------------------------------------
+
+spell() { # DEVICE ARGUMENTS: what it says but for the time it took, into $dir/words.DEVICE
+    device=$1
+    shift
+    good words "$@" "$root/README.md" "$device" "$dir/a page.html"
+    says "$dir/a page.html" "<svg" "look up" ask attend mix "back to weights" "key back" adam
+    sed 's/, *[0-9]* steps per second$//' "$dir/out" > "$dir/words.$device"
+}
+
+spell_twice() { # ARGUMENTS: on the CPU, the same both times
+    spell CPU "$@"
+    mv "$dir/words.CPU" "$dir/first"
+    spell CPU "$@"
+    cmp "$dir/first" "$dir/words.CPU" >&2 || fail "words says something else each time: $*"
+}
+
+check_words() { # learns, the same each time, and something else of another seed
+    spell_twice --steps 20 --letters 100
+    tail -n 1 "$dir/first" | awk '{ exit !(/^loss .*: enough$/ && $2 > 4 && $6 < 0.95 * $2) }' ||
+        fail "words learns nothing: $(cat "$dir/first")"
+    spell CPU --steps 20 --letters 100 --seed 2
+    ! cmp -s "$dir/first" "$dir/words.CPU" || fail "words does not know its seeds"
+    run words --steps 1 --letters 1 "$root/README.md" CPU "$dir/a page.html"
+    [ "$status" -eq 1 ] || fail "words ended with $status, not 1, after one step"
+    says "$dir/out" "100 %: TOO MUCH"
+}
+
+# A GPU divides and takes roots in its own way, and Adam's first steps are as large for
+# slopes that are nearly 0: weights may differ in their third digit after a step, losses
+# hardly, by up to 0.01. What is written may be other letters: chance may sit on an edge.
+check_words_as_on_cpu() { # few steps: of a second each where shared memory is slow
+    spell CPU --steps 3 --letters 8
+    spell "$gpu" --steps 3 --letters 8
+    tail -n 1 "$dir/words.CPU" "$dir/words.$gpu" | awk '
+        /^loss/ { first[n] = $2; last[n++] = $6 }
+        function off(a, b) { return a - b > 0.01 || b - a > 0.01 }
+        END { exit n != 2 || off(first[0], first[1]) || off(last[0], last[1]) }' ||
+        fail "words learns something else: $(cat "$dir/words.CPU" "$dir/words.$gpu")"
+}
+
+check_bad_words() {
+    printf '%064d' 0 > "$dir/short.txt"
+    words="--steps 1 --letters 1"
+    all_refused <<END
+usage: words [--steps N] [--seed N] [--letters N] [TEXT [DEVICE [PAGE.html]]]|words --steps
+usage|words --steps 0
+usage|words --seed -1
+usage|words --letters 100001
+usage|words --step 1
+usage|words $root/README.md CPU page.html more
+nowhere.txt: No such file|words $dir/nowhere.txt
+Is a directory|words $dir
+short.txt: 64 letters, more than 64 are needed|words $dir/short.txt
+TOASTER: no such device|words $root/README.md TOASTER
+nowhere/page.html: |words $words $root/README.md CPU $dir/nowhere/page.html
+END
+}
+
+cpu_seconds() { # sets $seconds: of all children so far, so not in a subshell
+    times > "$dir/times"
+    seconds=$(awk 'NR == 2 { split($1 "m" $2, t, "m"); print int((t[1] + t[3]) * 60 + t[2] + t[4]) }' \
+        "$dir/times")
+}
+
+# Below 60 % of its first loss, which it checks itself. A minute of two CPUs is 120 seconds of
+# their time, however long they are kept busy by others.
+check_words_to_the_end() {
+    cpu_seconds
+    before=$seconds
+    spell CPU
+    cpu_seconds
+    spent=$((seconds - before))
+    [ "$spent" -le 120 ] || fail "words takes $spent seconds of CPU time, more than a minute of two"
+    spell_twice
+    cat "$dir/first"
+    echo "ok: words, $spent seconds of CPU time"
+}
+
 # ---- frames --------------------------------------------------------------------
 
 check_few_frames() {
@@ -335,6 +422,8 @@ check_cpu() {
     check_digits_that_lie
     check_bad_digits
     check_digits
+    check_words
+    check_bad_words
     check_few_frames
     check_race
 }
@@ -348,7 +437,12 @@ echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev
 [ "$gpu:$mock" != "CUDA:${mock:-none}" ] ||
     export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 implementation
-examples="hello photo replay digits frames"
+if [ -n "$learn" ]; then
+    build c words
+    check_words_to_the_end
+    exit
+fi
+examples="hello photo replay digits words frames"
 [ -n "$gpu" ] || examples="$examples backend"
 for language in $languages; do
     for example in $examples; do
@@ -362,6 +456,7 @@ done
 if [ -n "$gpu" ]; then
     check_device "$gpu" 25
     check_digits_as_on_cpu
+    check_words_as_on_cpu
 else
     check_device CPU 2500
     check_cpu
