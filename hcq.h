@@ -416,8 +416,8 @@ typedef struct hcq_memory_hooks {
 
 enum {
     HCQ_DEVICE_COVERAGE = 1,           /* count each program's runs, not what of it ran */
-    HCQ_DEVICE_CHECK = 2,              /* with HCQ_CHECK: find what nothing orders, and ... */
-    HCQ_DEVICE_CHECK_FAILS = 4, HCQ_DEVICE_CHECK_THREADS = 8 /* ... how: see hcq_check.h */
+    HCQ_DEVICE_CHECK = 2, HCQ_DEVICE_CHECK_FAILS = 4, HCQ_DEVICE_CHECK_THREADS = 8,
+    HCQ_DEVICE_CHECK_READS = 16, HCQ_DEVICE_CHECK_WAITS = 32 /* with HCQ_CHECK: see hcq_check.h */
 };
 
 /* How to open a device. All zero gives the defaults, in brackets. */
@@ -2431,6 +2431,8 @@ static void hcqi_order_launched(hcqi_graph *g, hcqi_launch *launch);
 static void hcqi_order_ungraph(hcqi_graph *g);
 static hcq_result hcqi_order_query(const hcq_device *dev, uint64_t *value);
 static void hcqi_order_dump(struct hcqi_text *t, const hcq_device *dev);
+static void *hcqi_order_watch(hcq_job *job, const hcq_packet *p);
+static void hcqi_order_watched(hcq_job *job, const hcq_packet *p, void *watch);
 #define HCQI_CHECKED (hcqi_core.checked != 0)
 #define HCQI_ORDER(call) do { if (HCQI_CHECKED) { call; } } while (0)
 #define HCQI_ORDER_APART(call)                                                     \
@@ -2441,13 +2443,16 @@ static void hcqi_order_dump(struct hcqi_text *t, const hcq_device *dev);
             hcqi_leave();                                                          \
         }                                                                          \
     } while (0)
-#define HCQI_CHECK_FLAGS (HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS | HCQ_DEVICE_CHECK_THREADS)
+#define HCQI_CHECK_KNOWN HCQI_CHECK_FLAGS
 #else
 #define HCQI_CHECKED 0
 #define HCQI_ORDER(call) ((void)0)
 #define HCQI_ORDER_APART(call) ((void)0)
-#define HCQI_CHECK_FLAGS 0
+#define HCQI_CHECK_KNOWN 0
 #endif
+#define HCQI_CHECK_FLAGS                                                           \
+    (HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS | HCQ_DEVICE_CHECK_THREADS |        \
+     HCQ_DEVICE_CHECK_READS | HCQ_DEVICE_CHECK_WAITS)
 
 #ifdef HCQ_STATIC
 #define HCQI_DEF static
@@ -11678,9 +11683,10 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *given, const 
     if (desc != NULL) {
         HCQI_OPEN_UNLESS(desc, (desc->memory.alloc_fn == NULL) == (desc->memory.free_fn == NULL),
                          HCQ_ERROR_INVALID, "memory: needs both functions");
-        const uint32_t known = HCQ_DEVICE_COVERAGE | HCQI_CHECK_FLAGS;
-        HCQI_OPEN_UNLESS(desc, (desc->flags & ~known) == 0, HCQ_ERROR_INVALID,
-                         "flags: unknown bits");
+        const uint32_t known = HCQ_DEVICE_COVERAGE | HCQI_CHECK_KNOWN;
+        HCQI_OPEN_UNLESS(desc, (desc->flags & ~known) == 0, HCQ_ERROR_INVALID, "flags: %s",
+                         (desc->flags & ~known & HCQI_CHECK_FLAGS) == 0 ? "unknown bits" :
+                         "HCQ_CHECK was not defined where HCQ_IMPLEMENTATION is");
     }
     memset(&info, 0, sizeof info);
     const hcq_backend *backend = driver->factory.backend;

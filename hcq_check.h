@@ -1,30 +1,25 @@
 /* hcq_check.h - the order of commands, checked, and explored. Licence: as hcq.h.
 
-   Recipe: keep it beside hcq.h, and define HCQ_CHECK where you define HCQ_IMPLEMENTATION
-   (and where you call what is below). Then open a device with
+   Recipe: keep it beside hcq.h, and define HCQ_CHECK where you define HCQ_IMPLEMENTATION and
+   where you call what is below. Open a device with hcq_device_desc.flags = HCQ_DEVICE_CHECK.
 
-       hcq_device_desc desc = {0};
-       desc.flags = HCQ_DEVICE_CHECK;
-
-   ============================================================================
    What it does. Every command of such a device reads and writes bytes. Where two commands
    touch the same bytes, one of them writes, and nothing orders the two, the result is
-   chance, on this machine or on another one. hcq_check.h finds them when they are handed
-   over, by what orders them and not by when they ran: on the first run, also where they
-   never met. It says so to the logger, once for each pair of commands: both, the bytes,
-   the order that is there, and the calls that are missing. HCQ_QUERY_RACES counts them,
-   hcq_device_dump repeats them, and with HCQ_DEVICE_CHECK_FAILS the submission whose
-   command comes second fails with HCQ_ERROR_RACE, from its segment on.
+   chance, here or elsewhere. hcq_check.h finds them when they are handed over, by what
+   orders them and not by when they ran: on the first run, also where they never met. It
+   tells the logger, once for each pair of commands: both, the bytes, the order that is
+   there, and the calls that are missing. HCQ_QUERY_RACES counts them, hcq_device_dump
+   repeats them, and with HCQ_DEVICE_CHECK_FAILS the submission whose command comes second
+   fails with HCQ_ERROR_RACE, from its segment on.
 
    What orders. Commands of a queue, but for HCQ_OVERLAP; submissions of a lane, but for
    HCQ_UNORDERED; a wait behind what raises its signal to that value or, where several
    may, what is over before each of them; a submission behind all that the host has seen
    before it: waits that returned, values that it read, copyin, copyout, notifications,
-   host commands. A host command goes by what hcq_queue_access says of it.
-
-   All threads of the host are one: what a call of any of them has seen orders every later
-   call. With HCQ_DEVICE_CHECK_THREADS each has its own order, and hcq_check_meet tells
-   how two of them meet, by a mutex say.
+   host commands. A host command goes by what hcq_queue_access says of it. All threads of
+   the host are one: what a call of any of them has seen orders every later call. With
+   HCQ_DEVICE_CHECK_THREADS each has its own order, and hcq_check_meet tells how two of
+   them meet, by a mutex say.
 
    Which bytes. Copies, fills, writes and grids have their own, arguments of kernels those
    that hcq_queue_access states. Of another argument nobody knows which bytes the kernel
@@ -35,7 +30,13 @@
 
    Also: memory used that hcq_alloc_after has not given yet, bytes copied that nobody ever
    wrote (of memory that the host does not see), imported memory used by the host again
-   while commands still have it.
+   while commands still have it; a value that brings a buffer with fewer bytes than were
+   stated (`possible`, where another value of the command is a number). And, if asked for:
+   HCQ_DEVICE_CHECK_READS, on the CPU only: a kernel that changed bytes of an argument that
+   it has as HCQ_ARG_IN, or as stated. Told when it has run, fails nothing; `possible` where
+   bytes that were not stated are memory for the host, or others may be at it.
+   HCQ_DEVICE_CHECK_WAITS: a wait for what is over before anyhow, by its lane or by another
+   wait; a hint, logged with HCQ_OK once for each wait of a queue, 64 times for a device.
 
    Exploring. hcq_check_explore runs a function of yours again and again, each time with
    another order of the pieces that its devices' work consists of (they have a seed then,
@@ -49,10 +50,10 @@
    opened with a seed.
 
    What it costs. Time: more than a small kernel does, however many commands are pending.
-   Memory: for each range of bytes that was treated differently about 100 bytes and the last
-   commands there, 200 bytes each, until the host has seen them over. Host commands run on
-   the service thread, also on the CPU. Commands of devices without the flag order, but are
-   not checked. After 2,048 pairs it tells of no more. */
+   Memory: 100 bytes for each range of bytes that was treated differently, and 300 for each
+   of the last commands there, until the host has seen them over. Host commands run on
+   the service thread, also on the CPU. What devices without the flag do counts, too, but is
+   not told to them. After 2,048 pairs, 1,024 with possible ones, it tells of no more. */
 #ifndef HCQ_CHECK_H
 #define HCQ_CHECK_H
 #ifdef __cplusplus
@@ -123,12 +124,17 @@ HCQI_COLD_BEGIN
    up to which tick it is over. Pasts are vector clocks; they are shared, and copied by whoever
    changes one that others have, too. With the core's lock. */
 
+#define HCQI_LONG(x) ((unsigned long long)(x))
 #define HCQI_RACES 32                  /* texts kept of each device */
 #define HCQI_RACE_LINE 448
 #define HCQI_RACE_TEXT 1792
 #define HCQI_PAIRS 4096                /* that were told */
 #define HCQI_CANDIDATES 16             /* raises that a wait looks at */
+#define HCQI_READERS 32                /* that another one of the same bytes looks at */
 #define HCQI_TICKS 24                  /* bits of a lane's tick within a submission */
+#define HCQI_NEEDLESS 64               /* hints that were told */
+#define HCQI_WAITS 16                  /* of a segment that are held against each other */
+#define HCQI_WATCHES 64                /* ranges that one run of a kernel is watched at */
 
 typedef struct hcqi_tick { uint64_t chain, tick; } hcqi_tick;
 
@@ -153,7 +159,9 @@ typedef struct hcqi_deed {
     uint32_t refs;
     uint32_t index;                    /* of a command; HCQI_NONE: the host's */
     hcqi_tick at;
-    uint64_t number;                   /* submission */
+    hcq_device *dev;                   /* maybe closed: see `site` */
+    uint64_t number, job;              /* submission; its part on this lane */
+    uint64_t made;                     /* a number, which rises */
     uint64_t key;                      /* the same for each run of the command */
     hcqi_site site;
     char what[48], queue[32], where[64];
@@ -200,18 +208,17 @@ struct hcqi_ends {
     uint64_t prefix_to;
     uint64_t races;
     char (*texts)[HCQI_RACE_TEXT];     /* of the latest */
+    uint64_t needless[HCQI_NEEDLESS];  /* hints that were told */
+    uint32_t needless_count;
 };
 
-/* A thread of the host, or all of them. */
+/* A thread of the host, or all of them, or where they meet. */
 typedef struct hcqi_party {
     struct hcqi_party *next;
-    uint64_t thread;
+    uint64_t key;                      /* thread, object */
     hcqi_tick at;
     hcqi_past *past;                   /* with itself */
 } hcqi_party;
-
-typedef struct hcqi_meeting { struct hcqi_meeting *next; const void *object; hcqi_past *past; }
-    hcqi_meeting;
 
 static struct hcqi_order {
     hcq_memory_hooks hooks;
@@ -221,11 +228,13 @@ static struct hcqi_order {
     uint64_t serial;                   /* of chains */
     hcqi_chain **chains;               /* by number */
     uint32_t chain_count, chain_capacity;
-    hcqi_party all, *parties;
-    hcqi_meeting *meetings;
+    hcqi_party all, *parties, *meetings;
     hcqi_releases *releases;
     hcqi_shadow imported;              /* all memory of the host's, by whomever imported */
     int opaque;                        /* something ran of which nobody knows what it wrote */
+    int guessed;                       /* something counts as over that may not be: no hints */
+    uint32_t watching;                 /* kernels: nothing is forgotten meanwhile */
+    uint64_t deeds;                    /* ever */
     uint64_t items, limit;             /* deeds, ends, raises; to look what is over */
     uint64_t chance;
     uint64_t pairs[HCQI_PAIRS];        /* told: a table by hash */
@@ -234,7 +243,7 @@ static struct hcqi_order {
 
 static void *hcqi_order_new(size_t size) {
     void *made = hcqi_new(&hcqi_order.hooks, size);
-    if (made == NULL) { hcqi_order.blind = 1; }
+    if (made == NULL) { hcqi_order.blind = hcqi_order.guessed = 1; }
     return made;
 }
 
@@ -385,6 +394,11 @@ static void hcqi_moment_drop(hcqi_moment *m) {
 
 /* ---- chains ---- */
 
+static void hcqi_lane_text(const hcqi_lane *lane, char *text, size_t size) {
+    snprintf(text, size, "%s lane %u of '%s'", lane->base.kind == HCQ_COPY ? "copy" : "compute",
+             lane->base.index, lane->dev->label);
+}
+
 static hcqi_chain *hcqi_chain_new(const hcqi_lane *lane, int is_lane) {
     hcqi_chain **place = HCQI_PUSH(&hcqi_order.hooks, hcqi_order.chains, hcqi_order.chain_count,
                                    hcqi_order.chain_capacity);
@@ -398,8 +412,7 @@ static hcqi_chain *hcqi_chain_new(const hcqi_lane *lane, int is_lane) {
     *place = c;
     c->at.chain = ++hcqi_order.serial;
     c->lane = is_lane;
-    snprintf(c->where, sizeof c->where, "%s lane %u of '%s'",
-             lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index, lane->dev->label);
+    hcqi_lane_text(lane, c->where, sizeof c->where);
     return c;
 }
 
@@ -421,21 +434,35 @@ static hcqi_chain *hcqi_chain_find(uint64_t number) {
     return c != NULL && c->at.chain == number ? c : NULL;
 }
 
+/* With this key; made, if it is new. NULL = out of memory. */
+static hcqi_party *hcqi_party_of(hcqi_party **list, uint64_t key) {
+    hcqi_party *p = *list;
+    while (p != NULL && p->key != key) { p = p->next; }
+    if (p != NULL) { return p; }
+    p = HCQI_CAST(hcqi_party *, hcqi_order_new(sizeof *p));
+    if (p == NULL) { return NULL; }
+    p->key = key;
+    p->next = *list;
+    *list = p;
+    return p;
+}
+
 /* The calling thread's. */
 static hcqi_party *hcqi_party_here(void) {
-    uint64_t thread = hcqi_order.threads ? hcqi_sys_thread_id() : 0;
-    hcqi_party *p = hcqi_order.parties;
-    while (p != NULL && p->thread != thread) { p = p->next; }
-    if (!hcqi_order.threads) { p = &hcqi_order.all; }
-    if (p == NULL) {
-        p = HCQI_CAST(hcqi_party *, hcqi_order_new(sizeof *p));
-        if (p == NULL) { return &hcqi_order.all; }
-        p->thread = thread;
-        p->next = hcqi_order.parties;
-        hcqi_order.parties = p;
-    }
+    hcqi_party *p = hcqi_order.threads ? hcqi_party_of(&hcqi_order.parties, hcqi_sys_thread_id())
+                                       : &hcqi_order.all;
+    if (p == NULL) { p = &hcqi_order.all; }
     if (p->at.chain == 0) { p->at.chain = ++hcqi_order.serial; }
     return p;
+}
+
+static void hcqi_parties_delete(hcqi_party *p) {
+    while (p != NULL) {
+        hcqi_party *next = p->next;
+        hcqi_past_unref(p->past);
+        hcqi_delete(&hcqi_order.hooks, p, sizeof *p);
+        p = next;
+    }
 }
 
 /* ========================================================================== */
@@ -492,30 +519,47 @@ static void hcqi_order_raise(hcqi_signal *s, uint64_t value, hcqi_moment moment)
 
 /* Everything that was ever handed over: where it is not known what a wait was for. */
 static void hcqi_order_everything(hcqi_past **past) {
+    hcqi_order.guessed = 1;
     for (uint32_t i = 0; i < hcqi_order.chain_count; i++) {
         hcqi_past_join(past, hcqi_order.chains[i]->past);
         hcqi_past_put(past, hcqi_order.chains[i]->at);
     }
 }
 
+/* The first raise to a value; r->count: there is none. */
+static uint32_t hcqi_releases_first(const hcqi_releases *r, uint64_t value) {
+    uint32_t low = 0, high = r->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (r->list[middle].value < value) { low = middle + 1; } else { high = middle; }
+    }
+    return low;
+}
+
+/* Does what else raises that follow the first? */
+static int hcqi_releases_follow(const hcqi_releases *r, uint32_t i, uint32_t end) {
+    const hcqi_moment *first = &r->list[i].moment;
+    uint32_t others = 0;
+    for (uint32_t k = i + 1; k < end; k++) {
+        const hcqi_moment *other = &r->list[k].moment;
+        others += !(other->at.chain == first->at.chain || hcqi_past_has(other->past, first->at));
+    }
+    return others == 0;
+}
+
 /* Which raise ended the wait nobody knows: what is over in any case. *from: where, if in one
    chain. */
 static void hcqi_order_user(hcqi_signal *s, uint64_t value, hcqi_past **past, hcqi_tick *from) {
     const hcqi_releases *r = s->releases;
-    uint32_t i = 0;
     if (r == NULL || value <= r->base) { return; }
-    while (i < r->count && r->list[i].value < value) { i++; }
+    uint32_t i = hcqi_releases_first(r, value);
     if (i == r->count) {
         hcqi_order_everything(past);
         return;
     }
     const hcqi_moment *first = &r->list[i].moment;
-    uint32_t end = r->count - i > HCQI_CANDIDATES ? i + HCQI_CANDIDATES : r->count, others = 0;
-    for (uint32_t k = i + 1; k < end; k++) {
-        const hcqi_moment *other = &r->list[k].moment;
-        others += !(other->at.chain == first->at.chain || hcqi_past_has(other->past, first->at));
-    }
-    if (others == 0) {
+    uint32_t end = r->count - i > HCQI_CANDIDATES ? i + HCQI_CANDIDATES : r->count;
+    if (hcqi_releases_follow(r, i, end)) {
         *from = first->at;
         hcqi_moment_join(past, first);
         return;
@@ -689,12 +733,13 @@ typedef struct hcqi_actor {
     const hcqi_past *past;
     hcqi_tick at;
     hcqi_deed *deed;                   /* made when it is needed */
-    const hcqi_chain *chain;           /* NULL: the host, in a call of this name: */
-    const char *what;
-    const hcq_job *job;
+    const char *what;                  /* the host's call; of a command: where it runs */
+    const hcq_job *job;                /* NULL: the host */
     const hcq_packet *packet;
+    uint32_t argument;                 /* of a kernel, HCQI_NONE: none */
     uint32_t races;
-    struct hcqi_trail *trail;          /* only write down what it touches, there */
+    const char *maybe;                 /* of what is told now: "" or "possible " */
+    struct hcqi_peek *watch;           /* gets what is touched, nothing else happens */
 } hcqi_actor;
 
 /* What it touches: bytes of a buffer, by its host's addresses if it has them. */
@@ -706,6 +751,16 @@ typedef struct hcqi_bytes {
     int exact;
 } hcqi_bytes;
 
+static hcqi_actor hcqi_actor_of(hcq_device *dev, const hcq_job *job, const char *what) {
+    hcqi_actor me;
+    memset(&me, 0, sizeof me);
+    me.dev = dev;
+    me.job = job;
+    me.what = what;
+    me.argument = HCQI_NONE;
+    return me;
+}
+
 static hcqi_deed *hcqi_actor_deed(hcqi_actor *me) {
     hcqi_deed *d = me->deed;
     if (d != NULL) { return d; }
@@ -715,7 +770,8 @@ static hcqi_deed *hcqi_actor_deed(hcqi_actor *me) {
     d->refs = 1;
     d->at = me->at;
     d->index = HCQI_NONE;
-    if (me->chain == NULL) {
+    d->made = ++hcqi_order.deeds;
+    if (me->job == NULL) {
         snprintf(d->what, sizeof d->what, "%s", me->what);
         d->key = hcqi_hash(7, (uint64_t)(uintptr_t)me->what);
     } else {
@@ -723,12 +779,14 @@ static hcqi_deed *hcqi_actor_deed(hcqi_actor *me) {
         const hcq_queue *labels = v->generation == v->queue->generation ? v->queue : NULL;
         d->index = me->packet->index;
         d->number = me->job->submission;
+        d->job = me->job->number;
+        d->dev = me->job->lane->dev;
         d->key = hcqi_hash(v->queue->serial,
                            hcqi_half_number(d->index, me->packet->flags & HCQI_SECOND));
         d->site = hcqi_lane_site(me->job->lane, me->job->lane->epoch + 1);
         snprintf(d->what, sizeof d->what, "%s", hcqi_packet_name(labels, me->packet));
         memcpy(d->queue, v->queue->label, sizeof d->queue);
-        memcpy(d->where, me->chain->where, sizeof d->where);
+        snprintf(d->where, sizeof d->where, "%s", me->what);
     }
     me->deed = d;
     return d;
@@ -745,12 +803,10 @@ static int hcqi_actor_follows(const hcqi_actor *me, hcqi_tick at) {
     return hcqi_past_has(me->past, at);
 }
 
-static void hcqi_trail_add(struct hcqi_trail *trail, const hcqi_bytes *b);
 static uint64_t hcqi_races_found;      /* ever */
 
 static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
                            int other_writes, int exact);
-
 /* Meets one who was there before. */
 static void hcqi_actor_meet(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
                             int other_writes, int exact) {
@@ -765,7 +821,8 @@ static void hcqi_cell_touch(hcqi_actor *me, hcqi_cell *c, const hcqi_bytes *b) {
     here.end = c->end;
     hcqi_actor_meet(me, &here, c->wrote, 1, 1);
     hcqi_actor_meet(me, &here, c->maybe, 1, 0);
-    for (hcqi_read **link = &c->reads; *link != NULL;) {
+    uint32_t looks = writes ? UINT32_MAX : HCQI_READERS;
+    for (hcqi_read **link = &c->reads; *link != NULL && looks-- != 0;) {
         hcqi_read *r = *link;
         if (writes) { hcqi_actor_meet(me, &here, r->deed, 0, r->exact); }
         int gone = (writes && b->exact) || (!writes && r->exact <= b->exact &&
@@ -782,17 +839,21 @@ static void hcqi_cell_touch(hcqi_actor *me, hcqi_cell *c, const hcqi_bytes *b) {
     c->written = 1;
 }
 
+/* Bytes that nobody touched before. */
+static hcqi_cell *hcqi_cells_gap(hcqi_actor *me, hcqi_cell *made, const hcqi_bytes *b,
+                                 uint64_t from, uint64_t to) {
+    hcqi_cell *gap = from < to ? hcqi_cell_new(from, to) : NULL;
+    if (gap != NULL) { hcqi_cell_touch(me, gap, b); }
+    return hcqi_cells_merge(made, gap);
+}
+
 /* Touches the cells of a tree, in order, and makes those that lack from `*from` on. */
 static hcqi_cell *hcqi_cells_touch(hcqi_actor *me, hcqi_cell *tree, const hcqi_bytes *b,
                                    uint64_t *from, hcqi_cell *made) {
     if (tree == NULL) { return made; }
     hcqi_cell *left = tree->left, *right = tree->right;
     made = hcqi_cells_touch(me, left, b, from, made);
-    if (*from < tree->first) {
-        hcqi_cell *gap = hcqi_cell_new(*from, tree->first);
-        if (gap != NULL) { hcqi_cell_touch(me, gap, b); }
-        made = hcqi_cells_merge(made, gap);
-    }
+    made = hcqi_cells_gap(me, made, b, *from, tree->first);
     *from = tree->end;
     tree->left = tree->right = NULL;
     hcqi_cell_touch(me, tree, b);
@@ -830,11 +891,7 @@ static void hcqi_shadow_touch(hcqi_actor *me, hcqi_shadow *s, const hcqi_bytes *
     hcqi_cells_split(s->cells, b->first, &low, &here);
     hcqi_cells_split(here, b->end, &here, &high);
     made = hcqi_cells_touch(me, here, b, &from, NULL);
-    if (from < b->end) {
-        hcqi_cell *gap = hcqi_cell_new(from, b->end);
-        if (gap != NULL) { hcqi_cell_touch(me, gap, b); }
-        made = hcqi_cells_merge(made, gap);
-    }
+    made = hcqi_cells_gap(me, made, b, from, b->end);
     int several = made != NULL && (made->left != NULL || made->right != NULL);
     if (several && b->exact && (b->access & HCQI_WRITE)) {
         made = hcqi_cells_join(made, b, me->deed);
@@ -870,7 +927,6 @@ static void hcqi_order_alloc(hcqi_allocation *a, uint64_t number) {
 
 static void hcqi_race_early(hcqi_actor *me, const hcqi_bytes *b, uint64_t number);
 static void hcqi_race_blank(hcqi_actor *me, const hcqi_bytes *b, uint64_t at);
-
 /* Is the buffer the user's already? */
 static void hcqi_shadow_alloc(hcqi_actor *me, hcqi_shadow *s, const hcqi_bytes *b) {
     const hcqi_moment *m = hcqi_end_of(b->a->dev, s->alloc);
@@ -881,6 +937,9 @@ static void hcqi_shadow_alloc(hcqi_actor *me, hcqi_shadow *s, const hcqi_bytes *
         s->alloc = 0;
     }
 }
+
+static void hcqi_peek_take(struct hcqi_peek *peek, const hcqi_bytes *b, uint32_t argument);
+static void hcqi_peek_hides(struct hcqi_peek *peek);
 
 /* Bytes of `a`, by its owner's addresses. */
 static void hcqi_actor_touch(hcqi_actor *me, hcqi_allocation *a, uint64_t address, uint64_t size,
@@ -894,8 +953,8 @@ static void hcqi_actor_touch(hcqi_actor *me, hcqi_allocation *a, uint64_t addres
     b.end = b.first + size;
     b.access = access;
     b.exact = exact;
-    if (me->trail != NULL) {
-        hcqi_trail_add(me->trail, &b);
+    if (me->watch != NULL) {
+        hcqi_peek_take(me->watch, &b, me->argument);
         return;
     }
     if (s->alloc != 0) { hcqi_shadow_alloc(me, s, &b); }
@@ -908,10 +967,10 @@ static void hcqi_actor_touch(hcqi_actor *me, hcqi_allocation *a, uint64_t addres
 /* ========================================================================== */
 /* ---- what is found --------------------------------------------- >>races - */
 
-/* Told before, of these two commands? */
-static int hcqi_race_known(uint64_t one, uint64_t other) {
-    uint64_t key = hcqi_hash(hcqi_hash(1, one), other) | 1;
-    if (hcqi_order.pair_count > HCQI_PAIRS / 2) { return 1; }
+/* Told before, of these two commands? What is but possible takes no more than half. */
+static int hcqi_race_known(uint64_t one, uint64_t other, int exact) {
+    uint64_t key = hcqi_hash(hcqi_hash(exact ? 1 : 2, one), other) | 1;
+    if (hcqi_order.pair_count >= HCQI_PAIRS / (exact ? 2u : 4u)) { return 1; }
     for (uint64_t at = key;; at++) {
         uint64_t *pair = &hcqi_order.pairs[at % HCQI_PAIRS];
         if (*pair == key) { return 1; }
@@ -927,7 +986,7 @@ static void hcqi_deed_text(const hcqi_deed *d, char *text, size_t size) {
         snprintf(text, size, "the host (%s)", d->what);
     } else {
         snprintf(text, size, "command %u (%s) of '%s', submission #%llu on %s", d->index, d->what,
-                 d->queue, (unsigned long long)d->number, d->where);
+                 d->queue, HCQI_LONG(d->number), d->where);
     }
 }
 
@@ -950,123 +1009,119 @@ static const hcqi_signal *hcqi_race_signal(const hcqi_deed *d, uint64_t *value) 
     return NULL;
 }
 
-/* What orders the two so far. */
-static void hcqi_race_order(const hcqi_actor *me, const hcqi_deed *d, char *text, size_t size) {
-    uint64_t over = hcqi_past_of(me->past, d->at.chain);
-    const char *mine = me->chain == NULL ? "the host" : "the second";
-    if (d->at.chain == me->at.chain) {
-        snprintf(text, size, "in order: the two overlap on purpose (HCQ_OVERLAP)");
-    } else if (over == 0 || d->index == HCQI_NONE) {
-        snprintf(text, size, "in order: %s waits for nothing %s", mine,
-                 d->index == HCQI_NONE ? "that the host does then" : "of that lane");
-    } else {
-        snprintf(text, size, "in order: %s follows what ended there with submission #%llu, %s",
-                 mine, (unsigned long long)(over >> HCQI_TICKS),
-                 over >> HCQI_TICKS == d->number ? "but not so far" : "which is earlier");
-    }
-}
-
-/* What is to be added. */
-static void hcqi_race_hint(const hcqi_actor *me, const hcqi_deed *d, char *text, size_t size) {
-    uint64_t value = 0;
-    char by[80], before[96];
-    const hcqi_signal *s = hcqi_race_signal(d, &value);
-    if (me->chain == NULL) {
-        snprintf(before, sizeof before, "before %s", me->what);
-    } else {
-        snprintf(before, sizeof before, "before command %u of '%s'", me->packet->index,
-                 me->job->version->queue->label);
-    }
-    if (s != NULL && s->label[0] != 0) { snprintf(by, sizeof by, "'%s'", s->label); }
-    if (s != NULL && s->label[0] == 0) {
-        snprintf(by, sizeof by, "signal 0x%llx", (unsigned long long)s->id);
-    }
-    if (d->at.chain == me->at.chain && me->chain != NULL) {
-        snprintf(text, size, "to add: hcq_queue_memory_barrier %s, or take HCQ_OVERLAP off it",
-                 before);
-    } else if (d->index == HCQI_NONE && me->chain == NULL) {
-        snprintf(text, size, "to add: hcq_check_meet in both threads, where they meet");
-    } else if (d->index == HCQI_NONE) {
-        snprintf(text, size, "to add: submit '%s' behind that, or have the host set a signal "
-                 "behind it and wait for it %s", me->job->version->queue->label, before);
-    } else if (s != NULL) {
-        snprintf(text, size, "to add: wait for %s at %llu, which is raised behind the first, %s",
-                 by, (unsigned long long)value, before);
-    } else {
-        snprintf(text, size, "to add: signal behind command %u of '%s' and wait for it, or wait "
-                 "for the point of #%llu, %s", d->index, d->queue, (unsigned long long)d->number,
-                 before);
-    }
-}
-
-/* Lines for the log, and, of what counts, for the dump. */
-static void hcqi_race_write(hcqi_actor *me, int exact, char (*lines)[HCQI_RACE_LINE],
-                            uint32_t count) {
+/* Counts what was found, and says who does it, to begin a line with; 0: it was told before. */
+static int hcqi_race_new(hcqi_actor *me, uint64_t key, int exact, char mine[224]) {
     hcqi_ends *e = me->dev->ends;
-    hcq_result result = exact ? HCQ_ERROR_RACE : HCQ_OK;
-    size_t used = 0;
-    for (uint32_t i = 0; i < count; i++) { hcqi_refuse(me->dev, result, "%s", lines[i]); }
-    if (!exact || e == NULL) { return; }
+    const hcqi_deed *d = hcqi_actor_deed(me);
+    if (d == NULL || (me->dev->desc.flags & HCQ_DEVICE_CHECK) == 0) { return 0; }
+    me->races += (uint32_t)exact;
+    if (hcqi_race_known(key, d->key, exact)) { return 0; }
+    hcqi_deed_text(d, mine, 224);
+    me->maybe = exact ? "" : "possible ";
+    if (!exact || e == NULL) { return 1; }
     if (e->texts == NULL) {
         e->texts = HCQI_CAST(char (*)[HCQI_RACE_TEXT],
                              hcqi_order_new(HCQI_RACES * sizeof *e->texts));
     }
-    char *text = e->texts == NULL ? NULL : e->texts[e->races % HCQI_RACES];
-    for (uint32_t i = 0; text != NULL && i < count && used < HCQI_RACE_TEXT; i++) {
-        used += (size_t)snprintf(text + used, HCQI_RACE_TEXT - used, "  %s\n", lines[i]);
-    }
+    if (e->texts != NULL) { e->texts[e->races % HCQI_RACES][0] = 0; }
     e->races++;
     hcqi_races_found++;
+    return 1;
+}
+
+/* A line of it for the log, and, of what counts, for the dump. */
+static HCQI_PRINTF(2, 3) void hcqi_race_say(const hcqi_actor *me, const char *format, ...) {
+    char line[HCQI_RACE_LINE];
+    const hcqi_ends *e = me->dev->ends;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    int exact = me->maybe[0] == 0;
+    hcqi_refuse(me->dev, exact ? HCQ_ERROR_RACE : HCQ_OK, "%s", line);
+    if (!exact || e == NULL || e->texts == NULL) { return; }
+    char *text = e->texts[(e->races - 1) % HCQI_RACES];
+    size_t used = strlen(text);
+    snprintf(text + used, HCQI_RACE_TEXT - used, "  %s\n", line);
+}
+
+/* What orders the two so far. */
+static void hcqi_race_order(const hcqi_actor *me, const hcqi_deed *d) {
+    uint64_t over = hcqi_past_of(me->past, d->at.chain);
+    const char *mine = me->job == NULL ? "the host" : "the second";
+    if (d->at.chain == me->at.chain) {
+        hcqi_race_say(me, "in order: the two overlap on purpose (HCQ_OVERLAP)");
+    } else if (over == 0 || d->index == HCQI_NONE) {
+        hcqi_race_say(me, "in order: %s waits for nothing %s", mine,
+                      d->index == HCQI_NONE ? "that the host does then" : "of that lane");
+    } else {
+        over >>= HCQI_TICKS;
+        hcqi_race_say(me, "in order: %s follows what ended there with submission #%llu, %s", mine,
+                      HCQI_LONG(over), over == d->number ? "but not so far" : "which is earlier");
+    }
+}
+
+/* What is to be added. */
+static void hcqi_race_hint(const hcqi_actor *me, const hcqi_deed *d) {
+    uint64_t value = 0;
+    char by[80], before[96];
+    const hcqi_signal *s = hcqi_race_signal(d, &value);
+    const char *q = me->job == NULL ? "" : me->job->version->queue->label;
+    if (me->job == NULL) {
+        snprintf(before, sizeof before, "before %s", me->what);
+    } else {
+        snprintf(before, sizeof before, "before command %u of '%s'", me->packet->index, q);
+    }
+    if (s != NULL) { snprintf(by, sizeof by, "signal 0x%llx", HCQI_LONG(s->id)); }
+    if (s != NULL && s->label[0] != 0) { snprintf(by, sizeof by, "'%s'", s->label); }
+    if (d->at.chain == me->at.chain && me->job != NULL) {
+        hcqi_race_say(me, "to add: hcq_queue_memory_barrier %s, or take HCQ_OVERLAP off it",
+                      before);
+    } else if (d->index == HCQI_NONE && me->job == NULL) {
+        hcqi_race_say(me, "to add: hcq_check_meet in both threads, where they meet");
+    } else if (d->index == HCQI_NONE) {
+        hcqi_race_say(me, "to add: submit '%s' behind that, or have the host set a signal behind "
+                      "it and wait for it %s", q, before);
+    } else if (s != NULL) {
+        hcqi_race_say(me, "to add: wait for %s at %llu, which is raised behind the first, %s", by,
+                      HCQI_LONG(value), before);
+    } else {
+        hcqi_race_say(me, "to add: signal behind command %u of '%s' and wait for it, or wait for "
+                      "the point of #%llu, %s", d->index, d->queue, HCQI_LONG(d->number), before);
+    }
 }
 
 static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
                            int other_writes, int exact) {
-    char lines[4][HCQI_RACE_LINE], one[224], two[224];
-    int writes = (b->access & HCQI_WRITE) != 0;
-    const hcqi_deed *mine = hcqi_actor_deed(me);
-    if (mine == NULL) { return; }
-    me->races += (uint32_t)exact;
-    if (hcqi_race_known(other->key ^ (uint64_t)exact << 63, mine->key)) { return; }
+    char one[224], two[224];
+    if (!hcqi_race_new(me, other->key, exact, two)) { return; }
     hcqi_deed_text(other, one, sizeof one);
-    hcqi_deed_text(mine, two, sizeof two);
-    snprintf(lines[0], sizeof lines[0], "%srace: %s %s bytes %llu to %llu of a buffer of %llu of "
-             "'%s',", exact ? "" : "possible ", one, other_writes ? "writes" : "reads",
-             (unsigned long long)(b->first - b->start), (unsigned long long)(b->end - b->start - 1),
-             (unsigned long long)b->a->memory.size, b->a->dev->label);
-    snprintf(lines[1], sizeof lines[1], "race: %s %s them, and nothing orders the two", two,
-             writes ? "writes" : "reads");
-    hcqi_race_order(me, other, lines[2], sizeof lines[2]);
-    hcqi_race_hint(me, other, lines[3], sizeof lines[3]);
-    hcqi_race_write(me, exact, lines, 4);
+    hcqi_race_say(me, "%srace: %s %s bytes %llu to %llu of a buffer of %llu of '%s',", me->maybe,
+                  one, other_writes ? "writes" : "reads", HCQI_LONG(b->first - b->start),
+                  HCQI_LONG(b->end - b->start - 1), HCQI_LONG(b->a->memory.size), b->a->dev->label);
+    hcqi_race_say(me, "race: %s %s them, and nothing orders the two", two,
+                  (b->access & HCQI_WRITE) != 0 ? "writes" : "reads");
+    hcqi_race_order(me, other);
+    hcqi_race_hint(me, other);
 }
 
 /* Before the memory is the user's. */
 static void hcqi_race_early(hcqi_actor *me, const hcqi_bytes *b, uint64_t number) {
-    char lines[2][HCQI_RACE_LINE], mine[224];
-    const hcqi_deed *d = hcqi_actor_deed(me);
-    if (d == NULL) { return; }
-    me->races++;
-    if (hcqi_race_known(hcqi_hash(3, b->a->id), d->key)) { return; }
-    hcqi_deed_text(d, mine, sizeof mine);
-    snprintf(lines[0], sizeof lines[0], "race: %s uses a buffer of %llu that hcq_alloc_after gives "
-             "with submission #%llu of '%s', and does not follow that", mine,
-             (unsigned long long)b->a->memory.size, (unsigned long long)number, b->a->dev->label);
-    snprintf(lines[1], sizeof lines[1], "to add: wait for the point of hcq_alloc_after");
-    hcqi_race_write(me, 1, lines, 2);
+    char mine[224];
+    if (!hcqi_race_new(me, hcqi_hash(3, b->a->id), 1, mine)) { return; }
+    hcqi_race_say(me, "race: %s uses a buffer of %llu that hcq_alloc_after gives with submission "
+                  "#%llu of '%s', and does not follow that", mine, HCQI_LONG(b->a->memory.size),
+                  HCQI_LONG(number), b->a->dev->label);
+    hcqi_race_say(me, "to add: wait for the point of hcq_alloc_after");
 }
 
 /* What nobody wrote. */
 static void hcqi_race_blank(hcqi_actor *me, const hcqi_bytes *b, uint64_t at) {
-    char lines[1][HCQI_RACE_LINE], mine[224];
-    const hcqi_deed *d = hcqi_actor_deed(me);
-    if (d == NULL) { return; }
-    me->races++;
-    if (hcqi_race_known(hcqi_hash(5, b->a->id), d->key)) { return; }
-    hcqi_deed_text(d, mine, sizeof mine);
-    snprintf(lines[0], sizeof lines[0], "race: %s reads byte %llu of a buffer of %llu of '%s', "
-             "which nothing wrote before", mine, (unsigned long long)(at - b->start),
-             (unsigned long long)b->a->memory.size, b->a->dev->label);
-    hcqi_race_write(me, 1, lines, 1);
+    char mine[224];
+    if (!hcqi_race_new(me, hcqi_hash(5, b->a->id), 1, mine)) { return; }
+    hcqi_race_say(me, "race: %s reads byte %llu of a buffer of %llu of '%s', which nothing wrote "
+                  "before", mine, HCQI_LONG(at - b->start), HCQI_LONG(b->a->memory.size),
+                  b->a->dev->label);
 }
 
 /* ========================================================================== */
@@ -1091,6 +1146,23 @@ typedef struct hcqi_told {
     uint32_t index;
 } hcqi_told;
 
+/* Beyond its end: more was stated than the buffer that a value brought has. For certain, unless
+   another value is a number: what was recorded is the most then. */
+static void hcqi_race_beyond(hcqi_actor *me, const hcqi_told *told, const hcqi_allocation *a,
+                             uint64_t first, uint64_t end) {
+    char mine[224];
+    int exact = 1;
+    for (uint32_t at = told->meta->patches; at != 0; at = told->q->patches[at - 1].next) {
+        exact &= told->q->keys[told->q->patches[at - 1].value] % 2;
+    }
+    if (!hcqi_race_new(me, hcqi_hash(7, me->argument), exact, mine)) { return; }
+    hcqi_race_say(me, "%srace: %s touches bytes %llu to %llu, says hcq_queue_access, of a buffer "
+                  "of %llu of '%s'", me->maybe, mine, HCQI_LONG(first), HCQI_LONG(end - 1),
+                  HCQI_LONG(a->memory.size), a->dev->label);
+    hcqi_race_say(me, "to add: %llu bytes to what the submission brings as argument %u",
+                  HCQI_LONG(end - a->memory.size), me->argument);
+}
+
 /* The k-th buffer of the command, at `address` for its device. */
 static void hcqi_actor_named(hcqi_actor *me, const hcqi_told *told, uint32_t k, uint64_t address,
                              uint64_t size, uint32_t access, int exact) {
@@ -1104,7 +1176,9 @@ static void hcqi_actor_named(hcqi_actor *me, const hcqi_told *told, uint32_t k, 
     hcqi_allocation *a = hcqi_order_find(me->job->version->dev, address, named);
     if (a == NULL || !hcqi_allocation_lives(a)) { return; } /* the core's own; freed since */
     if (a == named) { address = recorded; } /* as its owner has it */
-    uint64_t left = a->memory.size - (address - a->memory.address);
+    uint64_t first = address - a->memory.address, left = a->memory.size - first;
+    int beyond = size > left && me->watch == NULL && told->q != NULL;
+    if (beyond) { hcqi_race_beyond(me, told, a, first, first + size); }
     hcqi_actor_touch(me, a, address, size == 0 || size > left ? left : size, access, exact);
 }
 
@@ -1116,7 +1190,7 @@ static void hcqi_actor_hidden(const hcqi_actor *me, const uint8_t *value, uint32
         hcqi_allocation *a = word == 0 ? NULL : hcqi_order_find(me->job->version->dev, word, NULL);
         hcqi_shadow *s = a == NULL ? NULL : hcqi_shadow_of(a);
         if (s != NULL) { s->blank = 0; }
-        if (s != NULL && me->trail != NULL) { hcqi_trail_add(me->trail, NULL); }
+        if (s != NULL && me->watch != NULL) { hcqi_peek_hides(me->watch); }
     }
 }
 
@@ -1152,9 +1226,11 @@ static void hcqi_actor_exec(hcqi_actor *me, const hcqi_told *told, const hcq_pac
         memcpy(&address, value, sizeof address);
         uint32_t access = ((arg & 0xff) == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
                           ((arg & 0xff) == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
+        me->argument = i;
         if (address != 0) { hcqi_actor_argument(me, told, k, access, address); }
         k++;
     }
+    me->argument = HCQI_NONE;
     if (p->u.exec.grid_at != 0) {
         hcqi_actor_named(me, told, k, p->u.exec.grid_at, HCQI_GRID_BYTES, HCQI_READ, 1);
     }
@@ -1200,13 +1276,10 @@ static void hcqi_actor_packet(hcqi_actor *me, const hcq_packet *p) {
 /* The packets of a segment; those that overlap share a tick. */
 static uint32_t hcqi_order_packets(hcq_job *job, hcqi_chain *c) {
     const hcqi_segment *seg = hcqi_job_segment(job);
-    hcqi_actor me;
+    hcqi_actor me = hcqi_actor_of(job->lane->dev, job, c->where);
     int begins = 1;
-    memset(&me, 0, sizeof me);
-    me.dev = job->lane->dev;
-    me.chain = c;
     me.past = c->past;
-    me.job = job;
+    c->at.tick++;                      /* also without packets: a raise is later than the last */
     for (uint32_t i = 0; seg != NULL && i < seg->works; i++) {
         const hcq_packet *p = &job->version->packets[seg->first + i];
         if (p->kind == HCQ_COMMAND_TIMESTAMP) { continue; }
@@ -1284,9 +1357,9 @@ static void hcqi_order_ungraph(hcqi_graph *g) {
 }
 
 static void hcqi_order_prune(void);
-
 /* What the chain did last does not run: nobody has to wait for it. */
 static void hcqi_order_undone(const hcqi_chain *c) {
+    hcqi_order.guessed = 1;
     for (uint32_t i = 0; i < hcqi_order.chain_count; i++) {
         hcqi_past_put(&hcqi_order.chains[i]->past, c->at);
     }
@@ -1294,6 +1367,85 @@ static void hcqi_order_undone(const hcqi_chain *c) {
         hcqi_past_put(&p->past, c->at);
     }
     hcqi_past_put(&hcqi_order.all.past, c->at);
+}
+
+/* ---- waits that change nothing, with HCQ_DEVICE_CHECK_WAITS ---- */
+
+/* The end of commands that the wait is for, for certain, or NULL. */
+static const hcqi_moment *hcqi_wait_moment(const hcqi_waiter *w) {
+    const hcqi_signal *s = w->order ? NULL : w->signal; /* not of those that nobody recorded */
+    const hcqi_releases *r = s == NULL || s->kind != HCQI_USER ? NULL : s->releases;
+    int exact = s != NULL && s->kind == HCQI_EXACT;
+    const hcqi_moment *m = exact ? hcqi_end_of(s->dev, w->value) : NULL;
+    uint32_t i = r == NULL || w->value <= r->base ? UINT32_MAX : hcqi_releases_first(r, w->value);
+    int few = r != NULL && i < r->count && r->count - i <= HCQI_CANDIDATES;
+    int sure = few && hcqi_releases_follow(r, i, r->count);
+    if (sure) { m = &r->list[i].moment; }
+    return m != NULL && hcqi_chain_find(m->at.chain) != NULL ? m : NULL; /* not of the host's */
+}
+
+/* The job's waits that were recorded are its last: the command that is the one before `left`
+   more of them. HCQI_NONE: it is none of these. */
+static uint32_t hcqi_wait_command(const hcq_job *job, uint32_t left) {
+    const hcqi_version *v = job->version;
+    uint32_t waits = 0;
+    for (uint32_t i = 0; i < v->sync_count; i++) {
+        const hcq_packet *p = &v->packets[v->syncs[i].packet];
+        if (p->kind == HCQ_COMMAND_SIGNAL || p->kind == HCQ_COMMAND_TIMESTAMP) { continue; }
+        if (++waits + left == v->wait_count) { return p->index; }
+    }
+    return HCQI_NONE;
+}
+
+/* Tells it once of a wait: of a command, or of the submission's list. */
+static void hcqi_needless_tell(const hcq_job *job, const char *what, uint32_t number,
+                               const char *by) {
+    const hcq_queue *q = job->version->queue;
+    uint64_t key = hcqi_hash(q->serial, (uint64_t)number << 8 | (uint8_t)what[0]);
+    hcqi_ends *e = job->lane->dev->ends;
+    int known = e == NULL || e->needless_count == HCQI_NEEDLESS;
+    for (uint32_t i = 0; !known && i < e->needless_count; i++) { known = e->needless[i] == key; }
+    if (known) { return; }
+    e->needless[e->needless_count++] = key;
+    hcqi_refuse(job->lane->dev, HCQ_OK, "hint: %s %u of '%s', submission #%llu, changes no order: "
+                "what it waits for is over before, by %s; it only passes a failure on", what,
+                number, q->label, HCQI_LONG(job->submission), by);
+}
+
+/* Which of the moments, or the chain, has m[i] behind it; of two that are the same the first. */
+static const char *hcqi_moment_covered(const hcqi_moment *const *m, uint32_t count, uint32_t i,
+                                       const hcqi_chain *c) {
+    const hcqi_tick at = m[i]->at;
+    if (c != NULL && (at.chain == c->at.chain || hcqi_past_has(c->past, at))) { return "its lane"; }
+    for (uint32_t k = 0; k < count; k++) {
+        if (k == i || m[k] == NULL) { continue; }
+        int own = m[k]->at.chain == at.chain;
+        uint64_t over = own ? m[k]->at.tick - (k > i) : hcqi_past_of(m[k]->past, at.chain);
+        if (over >= at.tick) { return "another wait beside it"; }
+    }
+    return NULL;
+}
+
+/* `c`: what the segment comes behind without its waits, or NULL. */
+static void hcqi_order_needless(const hcq_job *job, const hcqi_chain *c) {
+    const hcqi_moment *m[HCQI_WAITS];
+    uint32_t count = 0, all = 0;
+    if (job->version == NULL || job->launch != NULL || hcqi_order.guessed) { return; }
+    for (const hcqi_waiter *w = job->at; w != NULL; w = w->list) {
+        all++;
+        if (w->segment > job->segment) { continue; }
+        if (count == HCQI_WAITS) { return; }
+        m[count++] = hcqi_wait_moment(w);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const char *by = m[i] == NULL ? NULL : hcqi_moment_covered(m, count, i, c);
+        uint32_t command = hcqi_wait_command(job, all - i - 1);
+        if (by != NULL && command != HCQI_NONE) {
+            hcqi_needless_tell(job, "command", command, by);
+        } else if (by != NULL && job->number == job->submission) { /* several have it, too, each */
+            hcqi_needless_tell(job, "wait", i, by);
+        }
+    }
 }
 
 /* The job's next segment is about to be handed over, or called: what it waits for is known. */
@@ -1309,6 +1461,7 @@ static hcq_result hcqi_order_segment(hcq_job *job) {
     if (job->chain == NULL && job->launch != NULL && !job->launch->full) {
         hcqi_order_follow(job->launch, &past);
     }
+    if ((dev->desc.flags & HCQ_DEVICE_CHECK_WAITS) != 0) { hcqi_order_needless(job, c); }
     for (const hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
         if (w->signal != NULL) { hcqi_order_acquire(w->signal, w->value, &past, &from); }
     }
@@ -1332,18 +1485,190 @@ static hcq_result hcqi_order_segment(hcq_job *job) {
             hcqi_past_join(&job->launch->past, c->past);
             hcqi_past_put(&job->launch->past, c->at);
         }
-        if (job->unordered) { c->busy = 0; }
+        if (job->unordered) {          /* another one's, or nobody's, from now on */
+            c->busy = 0;
+            job->chain = NULL;
+        }
     }
-    if (hcqi_order.items > hcqi_order.limit) { hcqi_order_prune(); }
-    if (races == 0 || (dev->desc.flags & HCQ_DEVICE_CHECK_FAILS) == 0) { return HCQ_OK; }
-    hcqi_order_undone(c);
-    return HCQ_ERROR_RACE;
+    int races_fail = races != 0 && (dev->desc.flags & HCQ_DEVICE_CHECK_FAILS) != 0;
+    if (races_fail) { hcqi_order_undone(c); }
+    if (hcqi_order.items > hcqi_order.limit && hcqi_order.watching == 0) { hcqi_order_prune(); }
+    return races_fail ? HCQ_ERROR_RACE : HCQ_OK;
 }
-
 
 static void hcqi_order_over(hcq_job *job) {
     hcqi_past_unref(job->began);
     if (job->chain != NULL && job->unordered) { job->chain->busy = 0; }
+}
+
+/* ========================================================================== */
+/* ---- what kernels may only read --------------------------------- >>reads - */
+/* With HCQ_DEVICE_CHECK_READS, on the CPU's engines: the bytes before and after. That it was
+   the kernel who changed them is certain where nothing else may write there. */
+
+/* Bytes that the command touches. */
+typedef struct hcqi_sight {
+    hcqi_bytes b;
+    uint64_t id;                       /* the buffer's */
+    uint32_t argument;
+    int sure;                          /* as hcqi_deed_beside */
+} hcqi_sight;
+
+typedef struct hcqi_peek {
+    hcqi_sight list[HCQI_WATCHES], kept[HCQI_WATCHES]; /* what it touches; may only read */
+    uint32_t count;
+    int hides;                         /* a value of the kernel's is an address */
+    uint64_t made;                     /* deeds so far */
+    uint8_t *bytes;                    /* of those that are kept */
+    size_t size;
+} hcqi_peek;
+
+static void hcqi_peek_take(hcqi_peek *peek, const hcqi_bytes *b, uint32_t argument) {
+    const hcqi_sight s = { *b, b->a->id, argument, 0 };
+    if (peek->count < HCQI_WATCHES) { peek->list[peek->count] = s; }
+    peek->count++;                     /* of more than there is room for nothing is watched */
+}
+
+static void hcqi_peek_hides(hcqi_peek *peek) { peek->hides = 1; }
+
+/* Without what another one may write. */
+static void hcqi_sight_cut(hcqi_bytes *b, const hcqi_bytes *by) {
+    if ((by->access & HCQI_WRITE) == 0 || by->first >= b->end || by->end <= b->first) { return; }
+    uint64_t *side = by->first > b->first ? &b->end : &b->first;
+    *side = by->first > b->first ? by->first : by->end < b->end ? by->end : b->end;
+}
+
+/* Who wrote there last, as to a command that runs: 2: was over before, 1: is later on its lane,
+   and who was before him may not be over, 0: may be at it now. */
+static int hcqi_deed_beside(const hcqi_deed *d, const hcq_job *job, uint32_t index, uint64_t made) {
+    if (d == NULL) { return 2; }
+    if (d->index == HCQI_NONE) { return hcqi_past_has(job->began, d->at) ? 2 : 0; }
+    int lives = hcqi_device_is(d->dev, d->site.place / HCQI_MAX_LANES) &&
+                hcqi_job_at(d->dev, d->job) != NULL;
+    if (d->made <= made && !lives) { return 2; }
+    if (d->site.place != hcqi_lane_site(job->lane, 0).place) { return 0; }
+    int same = d->job == job->number && job->launch == NULL && d->index < index;
+    return d->job < job->number || same ? 2 : 1;
+}
+
+/* The worst of all who wrote in these bytes; `made`: later ones are not over. */
+static int hcqi_cells_beside(const hcqi_cell *c, const hcqi_bytes *b, const hcq_job *job,
+                             uint32_t index, uint64_t made) {
+    int all[4] = { 2, 2, 2, 2 };
+    if (c == NULL) { return 2; }
+    if (b->first < c->first) { all[0] = hcqi_cells_beside(c->left, b, job, index, made); }
+    if (b->end > c->end) { all[1] = hcqi_cells_beside(c->right, b, job, index, made); }
+    if (b->first < c->end && b->end > c->first) {
+        all[2] = hcqi_deed_beside(c->wrote, job, index, made);
+        all[3] = hcqi_deed_beside(c->maybe, job, index, made);
+    }
+    for (int i = 1; i < 4; i++) { all[0] = all[i] < all[0] ? all[i] : all[0]; }
+    return all[0];
+}
+
+static int hcqi_sight_sure(const hcqi_sight *s, const hcq_job *job, uint32_t index, uint64_t made) {
+    hcqi_allocation *a = hcqi_order_find(job->version->dev, s->b.a->memory.address, NULL);
+    if (a != s->b.a || a->id != s->id || a->memory.host == NULL) { return 0; }
+    return hcqi_cells_beside(hcqi_shadow_of(a)->cells, &s->b, job, index, made);
+}
+
+/* Ranges that are only read and where nobody else writes stay. */
+static void hcqi_peek_sift(hcqi_peek *peek, const hcq_job *job, uint32_t index) {
+    uint32_t count = 0, all = peek->count > HCQI_WATCHES ? 0 : peek->count;
+    for (uint32_t i = 0; i < all; i++) {
+        hcqi_sight s = peek->list[i];
+        for (uint32_t k = 0; k < all; k++) { hcqi_sight_cut(&s.b, &peek->list[k].b); }
+        int reads = s.b.access == HCQI_READ && s.argument != HCQI_NONE && s.b.first < s.b.end;
+        s.sure = reads ? hcqi_sight_sure(&s, job, index, peek->made) : 0;
+        if (s.sure == 0) { continue; }
+        peek->kept[count++] = s;
+        peek->size += (size_t)(s.b.end - s.b.first);
+    }
+    peek->count = count;
+}
+
+static void hcqi_peek_delete(hcqi_peek *peek) {
+    hcqi_delete(&hcqi_order.hooks, peek->bytes, peek->size);
+    hcqi_delete(&hcqi_order.hooks, peek, sizeof *peek);
+}
+
+/* What the command may only read, with room for it; NULL: nothing. */
+static hcqi_peek *hcqi_peek_new(hcq_job *job, const hcq_packet *p) {
+    hcqi_peek *peek = HCQI_CAST(hcqi_peek *, hcqi_order_new(sizeof *peek));
+    hcqi_actor me = hcqi_actor_of(job->lane->dev, job, NULL);
+    if (peek == NULL) { return NULL; }
+    me.watch = peek;
+    hcqi_actor_packet(&me, p);
+    peek->made = hcqi_order.deeds;
+    hcqi_peek_sift(peek, job, p->index);
+    if (peek->size != 0) {
+        peek->bytes = HCQI_CAST(uint8_t *, hcqi_new(&hcqi_order.hooks, peek->size));
+    }
+    if (peek->bytes != NULL) { return peek; }
+    hcqi_peek_delete(peek);
+    return NULL;
+}
+
+/* A command is about to run, on this thread; what it gets, hcqi_order_watched takes. */
+static void *hcqi_order_watch(hcq_job *job, const hcq_packet *p) {
+    if (p->kind != HCQ_COMMAND_EXEC) { return NULL; }
+    hcqi_enter();
+    hcqi_peek *peek = hcqi_order.blind ? NULL : hcqi_peek_new(job, p);
+    hcqi_order.watching += peek != NULL;
+    hcqi_leave();
+    size_t at = 0;
+    for (uint32_t i = 0; peek != NULL && i < peek->count; i++) {
+        const hcqi_bytes *b = &peek->kept[i].b;
+        memcpy(peek->bytes + at, HCQ_PTR(const void, b->first), (size_t)(b->end - b->first));
+        at += (size_t)(b->end - b->first);
+    }
+    return peek;
+}
+
+static void hcqi_sight_tell(hcq_job *job, const hcq_packet *p, const hcqi_sight *s, uint8_t was,
+                            uint64_t at, int exact) {
+    char mine[224], where[64] = "";
+    hcqi_actor me = hcqi_actor_of(job->lane->dev, job, where);
+    me.packet = p;
+    hcqi_lane_text(job->lane, where, sizeof where);
+    if (hcqi_race_new(&me, hcqi_hash(11, s->argument), exact, mine)) {
+        hcqi_race_say(&me, "%srace: %s writes byte %llu of a buffer of %llu of '%s', 0x%02x before "
+                      "it ran and 0x%02x now", me.maybe, mine, HCQI_LONG(at - s->b.start),
+                      HCQI_LONG(s->b.a->memory.size), s->b.a->dev->label, was,
+                      *HCQ_PTR(const uint8_t, at));
+        hcqi_race_say(&me, "to add: HCQ_ARG_INOUT for argument %u of the program, which is to be "
+                      "read only, or hcq_queue_access with what it writes", s->argument);
+    }
+    hcqi_actor_end(&me);
+}
+
+/* The first byte that is another one now. */
+static void hcqi_sight_compare(hcq_job *job, const hcq_packet *p, uint64_t made,
+                               const hcqi_sight *s, const uint8_t *was) {
+    const uint8_t *is = HCQ_PTR(const uint8_t, s->b.first);
+    uint64_t size = s->b.end - s->b.first, at = 0;
+    if (memcmp(is, was, (size_t)size) == 0) { return; }
+    while (at + 1 < size && is[at] == was[at]) { at++; }
+    hcqi_enter();
+    int now = hcqi_sight_sure(s, job, p->index, made), sure = now < s->sure ? now : s->sure;
+    int own = (s->b.a->flags & (HCQI_IMPORTED | HCQ_HOST_VISIBLE | HCQ_HOST_WRITES)) == 0;
+    int exact = !hcqi_order.opaque && (s->b.exact || (sure == 2 && own));
+    if (sure != 0) { hcqi_sight_tell(job, p, s, was[at], s->b.first + at, exact); }
+    hcqi_leave();
+}
+
+/* It has run. */
+static void hcqi_order_watched(hcq_job *job, const hcq_packet *p, void *watch) {
+    hcqi_peek *peek = HCQI_CAST(hcqi_peek *, watch);
+    if (peek == NULL) { return; }
+    const uint8_t *was = peek->bytes;
+    for (uint32_t i = 0; i < peek->count; was += peek->kept[i].b.end - peek->kept[i].b.first, i++) {
+        hcqi_sight_compare(job, p, peek->made, &peek->kept[i], was);
+    }
+    hcqi_enter();
+    hcqi_order.watching--;
+    hcqi_peek_delete(peek);
+    hcqi_leave();
 }
 
 /* ========================================================================== */
@@ -1400,13 +1725,10 @@ static void hcqi_order_called(hcq_job *job, int begins) {
 static uint32_t hcqi_order_touch(hcqi_allocation *a, uint64_t address, uint64_t size,
                                  uint32_t access, const char *what) {
     hcqi_party *here = hcqi_party_here();
-    hcqi_actor me;
-    memset(&me, 0, sizeof me);
+    hcqi_actor me = hcqi_actor_of(a->dev, NULL, what);
     here->at.tick++;
-    me.dev = a->dev;
     me.past = here->past;
     me.at = here->at;
-    me.what = what;
     hcqi_actor_touch(&me, a, address, size, access, 1);
     hcqi_actor_end(&me);
     hcqi_past_put(&here->past, here->at);
@@ -1417,8 +1739,8 @@ static uint32_t hcqi_order_touch(hcqi_allocation *a, uint64_t address, uint64_t 
 static void hcqi_order_copied(const hcq_buffer *b, uint64_t size, int writes, const char *what) {
     hcq_result why;
     hcqi_allocation *a = hcqi_buffer_find(b, &why);
-    uint32_t access = writes ? HCQI_WRITE : HCQI_READ;
-    if (a != NULL) { (void)hcqi_order_touch(a, b->address, size, access, what); }
+    if (a == NULL) { return; }
+    (void)hcqi_order_touch(a, b->address, size, writes ? HCQI_WRITE : HCQI_READ, what);
 }
 
 HCQI_DEF hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t access) {
@@ -1449,18 +1771,10 @@ HCQI_DEF hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t acce
 
 HCQI_DEF hcq_result hcq_check_meet(const void *object) {
     hcqi_enter();
-    hcqi_meeting *m = hcqi_order.meetings;
+    uint64_t key = (uint64_t)(uintptr_t)object;
     hcqi_party *here = hcqi_core.checked == 0 ? NULL : hcqi_party_here();
-    while (m != NULL && m->object != object) { m = m->next; }
-    if (m == NULL && here != NULL) {
-        m = HCQI_CAST(hcqi_meeting *, hcqi_order_new(sizeof *m));
-        if (m != NULL) {
-            m->object = object;
-            m->next = hcqi_order.meetings;
-            hcqi_order.meetings = m;
-        }
-    }
-    if (m != NULL && here != NULL) {
+    hcqi_party *m = here == NULL ? NULL : hcqi_party_of(&hcqi_order.meetings, key);
+    if (m != NULL) {
         hcqi_past_join(&here->past, m->past);
         hcqi_past_join(&m->past, here->past);
     }
@@ -1660,18 +1974,8 @@ static void hcqi_order_end(void) {
     hcqi_delete(&hcqi_order.hooks, hcqi_order.chains,
                 hcqi_order.chain_capacity * sizeof *hcqi_order.chains);
     hcqi_past_unref(hcqi_order.all.past);
-    while (hcqi_order.parties != NULL) {
-        hcqi_party *p = hcqi_order.parties;
-        hcqi_order.parties = p->next;
-        hcqi_past_unref(p->past);
-        hcqi_delete(&hcqi_order.hooks, p, sizeof *p);
-    }
-    while (hcqi_order.meetings != NULL) {
-        hcqi_meeting *m = hcqi_order.meetings;
-        hcqi_order.meetings = m->next;
-        hcqi_past_unref(m->past);
-        hcqi_delete(&hcqi_order.hooks, m, sizeof *m);
-    }
+    hcqi_parties_delete(hcqi_order.parties);
+    hcqi_parties_delete(hcqi_order.meetings);
     memset(&hcqi_order, 0, sizeof hcqi_order);
 }
 
@@ -1691,7 +1995,7 @@ static void hcqi_order_dump(hcqi_text *t, const hcq_device *dev) {
     const hcqi_ends *e = dev->ends;
     if (e == NULL || e->races == 0) { return; }
     uint64_t first = e->races < HCQI_RACES ? 0 : e->races - HCQI_RACES;
-    hcqi_print(t, "races: %llu\n", (unsigned long long)e->races);
+    hcqi_print(t, "races: %llu\n", HCQI_LONG(e->races));
     for (uint64_t i = first; e->texts != NULL && i < e->races; i++) {
         hcqi_print(t, "%s", e->texts[i % HCQI_RACES]);
     }
@@ -1743,18 +2047,8 @@ static struct hcqi_explorer {
     const char *bad;                   /* ends exploring */
     uint32_t sleep_count;
     hcqi_trail sleep[HCQI_PICKS], trails[HCQI_PICKS];
+    hcqi_peek peek;                    /* at one of them */
 } hcqi_explorer;
-
-/* NULL: everything. */
-static void hcqi_trail_add(hcqi_trail *t, const hcqi_bytes *b) {
-    if (b == NULL || t->count == HCQI_TRAIL) {
-        t->all = 1;
-        return;
-    }
-    t->bytes[t->count].first = b->first;
-    t->bytes[t->count].end = b->end;
-    t->bytes[t->count++].writes = (b->access & HCQI_WRITE) != 0;
-}
 
 static int hcqi_trails_commute(const hcqi_trail *a, const hcqi_trail *b) {
     int meet = a->all || b->all;
@@ -1778,6 +2072,7 @@ static uint64_t hcqi_piece_id(const hcqi_cpu_piece *p) {
 
 /* What the host does next, a host command, and who is watched for the host: anything. */
 static void hcqi_trail_of(hcqi_trail *t, const hcqi_cpu_piece *p) {
+    hcqi_peek *peek = &hcqi_explorer.peek;
     hcqi_actor me;
     t->id = hcqi_piece_id(p);
     t->count = 0;
@@ -1787,10 +2082,19 @@ static void hcqi_trail_of(hcqi_trail *t, const hcqi_cpu_piece *p) {
     memset(&me, 0, sizeof me);
     me.dev = p->device;
     me.job = p->entry->job;
-    me.trail = t;
+    me.watch = peek;
+    peek->count = 0;
+    peek->hides = 0;
     hcqi_enter();
     if (p->packet->kind != HCQ_COMMAND_TIMESTAMP) { hcqi_actor_packet(&me, p->packet); }
     hcqi_leave();
+    t->all |= peek->hides || peek->count > HCQI_TRAIL;
+    for (; t->count < peek->count && t->count < HCQI_TRAIL; t->count++) {
+        const hcqi_bytes *b = &peek->list[t->count].b;
+        t->bytes[t->count].first = b->first;
+        t->bytes[t->count].end = b->end;
+        t->bytes[t->count].writes = (b->access & HCQI_WRITE) != 0;
+    }
 }
 
 static int hcqi_explorer_sleeps(uint64_t id) {
@@ -2084,10 +2388,6 @@ HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_
 }
 
 #else
-
-static void hcqi_trail_add(struct hcqi_trail *trail, const hcqi_bytes *b) {
-    (void)trail, (void)b;
-}
 
 static void hcqi_order_opening(hcq_device *dev) { (void)dev; }
 

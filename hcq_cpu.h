@@ -236,6 +236,7 @@ typedef struct hcqi_cpu_device {
     uint64_t spin_ns;                  /* 0 = never */
     uint32_t cpus;
     uint32_t flags;                    /* HCQ_CPU_* */
+    int watches;                       /* HCQ_DEVICE_CHECK_READS */
     uint32_t compute_lanes, copy_lanes, chunks;
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
@@ -872,6 +873,25 @@ static void hcqi_cpu_engine_end(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     if (hcqi_atomic_load32(&lane->watch)) { hcq_backend_notify(done.lane); }
 }
 
+#ifdef HCQ_CHECK                       /* HCQ_DEVICE_CHECK_READS: one by one */
+static const hcq_packet *hcqi_cpu_watched(hcqi_cpu_device *d, hcq_job *job, const hcq_packet *p,
+                                          uint32_t count) {
+    const hcq_packet *failed = NULL;
+    if (!d->watches) { return hcqi_cpu_packets(d, p, count); }
+    for (uint32_t i = 0; failed == NULL && i < count; i++) {
+        void *watch = hcqi_order_watch(job, &p[i]);
+        failed = hcqi_cpu_packets(d, &p[i], 1);
+        hcqi_order_watched(job, &p[i], watch);
+    }
+    return failed;
+}
+#define HCQI_CPU_RUN(d, job, p, count) hcqi_cpu_watched(d, job, p, count)
+#define HCQI_CPU_WATCHES(d) (d)->watches
+#else
+#define HCQI_CPU_RUN(d, job, p, count) hcqi_cpu_packets(d, p, count)
+#define HCQI_CPU_WATCHES(d) 0
+#endif
+
 static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
     hcqi_cpu_engine_waits(engine, entry);
     if (entry->job == NULL) {
@@ -880,7 +900,9 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     }
     const hcq_packet *failed = NULL;
     hcq_result r = hcqi_cpu_engine_begin(engine, entry);
-    if (r == HCQ_OK) { failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count); }
+    if (r == HCQ_OK) {
+        failed = HCQI_CPU_RUN(engine->device, entry->job, entry->packets, entry->count);
+    }
     hcqi_cpu_engine_end(engine, entry, r, failed);
 }
 
@@ -1175,7 +1197,8 @@ static void hcqi_cpu_walk_packet(hcqi_cpu_engine *engine, const hcqi_cpu_entry *
     hcqi_cpu_walk *w = &engine->walk;
     if (w->packet == NULL) {
         w->packet = p;
-        w->parts = hcqi_cpu_world.choose_fn != NULL ? 1 : hcqi_cpu_parts(p);
+        int whole = hcqi_cpu_world.choose_fn != NULL || HCQI_CPU_WATCHES(engine->device);
+        w->parts = whole ? 1 : hcqi_cpu_parts(p);
         w->undone = (1u << w->parts) - 1;
     }
     if (w->parts > 1) {
@@ -1184,7 +1207,7 @@ static void hcqi_cpu_walk_packet(hcqi_cpu_engine *engine, const hcqi_cpu_entry *
         hcqi_cpu_part_run(p, part, w->parts);
         w->undone &= ~(1u << part);
     } else {
-        w->failed = hcqi_cpu_packets(engine->device, p, 1);
+        w->failed = HCQI_CPU_RUN(engine->device, entry->job, p, 1);
         w->undone = 0;
     }
     if (w->undone != 0) { return; }
@@ -1358,6 +1381,7 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
     d->compute_lanes = hcqi_cpu_lane_count(desc->compute_lanes);
     d->copy_lanes = hcqi_cpu_lane_count(desc->copy_lanes);
     if (desc->test->no_copy_lane) { d->copy_lanes = 0; }
+    d->watches = (desc->flags & HCQ_DEVICE_CHECK) && (desc->flags & HCQ_DEVICE_CHECK_READS);
     d->chunks = desc->inflight / HCQI_CPU_CHUNK + 2;
     if (d->chunks > HCQI_CPU_CHUNKS) { d->chunks = HCQI_CPU_CHUNKS; }
     d->pool.wanted = d->cpus - 1;

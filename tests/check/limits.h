@@ -1,0 +1,205 @@
+/* limits.h - the checker's numbers: one below, at and above each. Part of races.c. */
+
+/* As if nothing was told before: what was is forgotten with the last device. */
+static void limits_open(uint32_t flags) {
+    if (P.dev != NULL) {
+        CHECK_OK(hcq_close(P.dev));
+    }
+    program_open(flags);
+}
+
+static void limits_begin(void) {
+    T.races_meant = 1;
+    CHECK_OK(hcq_close(T.dev));
+    T.dev = P.dev = NULL;
+}
+
+static void limits_end(void) {
+    CHECK_OK(hcq_close(P.dev));
+    T.dev = test_open(0, NULL);
+}
+
+static uint64_t races_of(hcq_device *device) {
+    uint64_t races = 0;
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_device_query(device, HCQ_QUERY_RACES, &races));
+    return races;
+}
+
+static uint32_t times_in(const char *text, const char *word) {
+    uint32_t times = 0;
+    for (text = strstr(text, word); text != NULL; text = strstr(text + 1, word)) {
+        times++;
+    }
+    return times;
+}
+
+/* `count` commands on one lane that fill a word each, and as many on the other one. */
+static void fills_that_meet(uint32_t count) {
+    hcq_buffer words;
+    CHECK_OK(hcq_alloc(P.dev, (uint64_t)count * 4, HCQ_ZEROED, &words));
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(hcq_queue_fill(P.first, AT(words, i * 4, 4), 4, 7, 4) >= 0);
+        CHECK(hcq_queue_fill(P.second, AT(words, i * 4, 4), 4, 8, 4) >= 0);
+    }
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
+TEST(texts_that_are_kept) {
+    static char text[1 << 17];
+    limits_begin();
+    for (uint32_t count = 31; count <= 33; count++) {
+        limits_open(0);
+        fills_that_meet(count);
+        CHECK_U64(races_of(P.dev), count);
+        (void)hcq_device_dump(P.dev, text, sizeof text);
+        CHECK_U64(times_in(text, "nothing orders the two"), count < 32 ? count : 32);
+        CHECK_U64(times_in(text, "command 0 (fill) of 'second', submission"), count < 33);
+    }
+    limits_end();
+}
+
+TEST(pairs_that_are_told) {
+    limits_begin();
+    for (uint32_t count = 2047; count <= 2049; count++) {
+        limits_open(0);
+        fills_that_meet(count);
+        CHECK_U64(races_of(P.dev), count < 2048 ? count : 2048);
+    }
+    limits_end();
+}
+
+/* Those leave half of the room to the others. */
+TEST(possible_pairs_that_are_told) {
+    limits_begin();
+    for (uint32_t count = 1023; count <= 1025; count++) {
+        limits_open(0);
+        CHECK_INDEX(record_add(P.first, make_add(P.dev), P.x, 0, 5), 0);
+        (void)submit_on(0, P.first, NULL);
+        for (uint32_t i = 0; i < count; i++) {
+            hcq_queue *q = make_queue(P.dev, HCQ_COMPUTE);
+            CHECK_INDEX(hcq_queue_copy(q, AT(P.y, 0, 4), AT(P.x, 0, 4), 4), 0);
+            (void)submit_on(1, q, NULL);
+            hcq_queue_destroy(q);
+        }
+        CHECK_U64(races_of(P.dev), 0);
+        CHECK_U64(T.log.possible, count < 1024 ? count : 1024);
+        CHECK_OK(hcq_queue_reset(P.first));
+        fills_that_meet(1);
+        CHECK_U64(races_of(P.dev), 1);
+    }
+    limits_end();
+}
+
+/* Of `count` raises the last follows none: a wait for any of them is over before the first,
+   or is taken for what follows that, if it is not looked at. */
+TEST(raises_that_a_wait_looks_at) {
+    limits_begin();
+    for (uint32_t count = 15; count <= 17; count++) {
+        hcq_point first = {{0}, 0};
+        limits_open(0);
+        hcq_queue *reader = labelled(HCQ_COPY, "reader");
+        SET(P.first, P.x);
+        for (uint32_t i = 1; i < count; i++) {
+            hcq_point raise = hcq_at(P.signal, i);
+            hcq_submission s = {.queues = &P.first, .queue_count = i == 1, .signals = &raise,
+                                .signal_count = 1};
+            CHECK_OK(hcq_submit(P.dev, &s, 1, i == 1 ? &first : NULL));
+        }
+        CHECK(hcq_queue_signal(P.second, hcq_at(P.signal, count)) >= 0);
+        CHECK(hcq_queue_wait(reader, hcq_at(P.signal, 1)) >= 0);
+        MOVE(reader, P.y, P.x);
+        (void)submit_on(1, P.second, NULL);
+        (void)submit_on(0, reader, NULL);
+        CHECK_U64(races_of(P.dev), count <= 16);
+    }
+    limits_end();
+}
+
+TEST(hints_that_are_told) {
+    limits_begin();
+    for (uint32_t count = 63; count <= 65; count++) {
+        char label[16];
+        uint32_t told = 0;
+        limits_open(HCQ_DEVICE_CHECK_WAITS);
+        log_clear();
+        hcq_point one = submit_on(0, P.first, NULL);
+        for (uint32_t i = 0; i < count; i++) {
+            snprintf(label, sizeof label, "waits%u", i);
+            (void)submit_on(0, labelled(HCQ_COMPUTE, label), &one);
+            told += (uint32_t)hinted("wait", 0, label);
+        }
+        CHECK_U64(told, count < 64 ? count : 64);
+    }
+    limits_end();
+}
+
+TEST(waits_held_against_each_other) {
+    limits_begin();
+    for (uint32_t count = 15; count <= 17; count++) {
+        hcq_point waits[17];
+        limits_open(HCQ_DEVICE_CHECK_WAITS);
+        log_clear();
+        for (uint32_t i = 0; i < count; i++) {
+            waits[i] = submit_on(0, P.first, NULL);
+        }
+        hcq_submission s = {.waits = waits, .wait_count = count, .queues = &P.second,
+                            .queue_count = 1, .affinity = 1};
+        CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+        CHECK(hinted("wait", 0, "second") == (count <= 16));
+        CHECK(hinted("wait", count - 2, "second") == (count <= 16));
+        CHECK(!hinted("wait", count - 1, "second"));
+    }
+    limits_end();
+}
+
+TEST(ranges_that_a_kernel_is_watched_at) {
+    SKIP_IF(!is_cpu(), "the CPU's kernels");
+    limits_begin();
+    for (uint32_t count = 63; count <= 65; count++) {
+        limits_open(HCQ_DEVICE_CHECK_READS);
+        const hcq_program_desc desc = {.label = "scribble", .cpu = scribble, .args = {HCQ_ARG_IN,
+                                       HCQ_ARG_U64, HCQ_ARG_U32, HCQ_ARG_U32}};
+        scribble_args args = {P.x.address, 0, count - 1, 5};
+        hcq_program *program;
+        CHECK_OK(hcq_program_create(P.dev, &desc, &program));
+        CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK_OK(hcq_queue_access(P.first, 0, AT(P.x, 0, i + 1), HCQ_ARG_IN));
+        }
+        (void)submit_on(0, P.first, NULL);
+        CHECK_U64(races_of(P.dev), count <= 64);
+    }
+    limits_end();
+}
+
+/* The longest names there are. */
+TEST(lines_are_whole) {
+    static char text[1 << 16];
+    char label[32], end[160];
+    limits_begin();
+    P.dev = OPEN_WITH(0, .compute_lanes = 2, .label = "a device whose name fills it up");
+    P.first = labelled(HCQ_COMPUTE, "one queue whose name fills it..");
+    P.second = labelled(HCQ_COMPUTE, "two queues with such a name ...");
+    P.x = words_of();
+    P.signal = make_signal(P.dev, 0);
+    snprintf(label, sizeof label, "%s", "a signal whose name fills it up");
+    CHECK_OK(hcq_signal_label(P.signal, label));
+    CHECK_OK(hcq_queue_command_label(P.first, hcq_queue_fill(P.first, P.x, BYTES, 7, 4),
+                                     "a command with a name of 31 ..."));
+    CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, INT64_MAX)) >= 0);
+    CHECK_OK(hcq_queue_command_label(P.second, hcq_queue_fill(P.second, P.x, BYTES, 7, 4),
+                                     "another one with a name of 31 ."));
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+    CHECK_U64(races_of(P.dev), 1);
+    snprintf(end, sizeof end, "wait for '%s' at %lld, which is raised behind the first, before "
+             "command 0 of 'two queues with such a name ...'\n", label, (long long)INT64_MAX);
+    CHECK(log_has(end));
+    (void)hcq_device_dump(P.dev, text, sizeof text);
+    CHECK(strstr(text, end) != NULL);
+    CHECK(strstr(text, "of 'a device whose name fills it up',\n") != NULL);
+    limits_end();
+}
