@@ -103,7 +103,7 @@ build() {
     fast=-O2 tests=-O1
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then
     python3 "$here/core/misuse.py" "$root/hcq.h" "$root/hcq_vulkan.h" "$root/hcq_cuda.h" \
-        "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
+        "$root/hcq_check.h" "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
     sh "$root/hcq_kernel.sh" --ptx -o "$tmp" "$here"/*/*.k ||
         echo "tests have what was made of these files before, if anything, and skip the rest"
     programs="conformance cuda graph answers kernels"

@@ -157,6 +157,7 @@ narrow-counters        default  cpu         program gcc conformance cpu-narrow
 mock-variants          full     cpu         program gcc conformance mock-map,mock-no-copy,trace-mock --quick
 misuse-mock            default  cpu         program gcc misuse mock
 check-conformance      default  cpu         program check conformance mock --quick
+check-misuse           default  cpu         program check misuse cpu
 check-graph            default  cpu         program check graph cpu --seeds 60
 vulkan-races           default  vulkan      vulkan check races vulkan
 cuda-races             default  cuda-mock   cuda check races cumock
@@ -276,6 +277,7 @@ compiler_of() { # CONFIG: the compiler and its flags
     release) echo "gcc -std=c99 -O3 -DNDEBUG -DHCQ_VALIDATE=0" ;;
     cxx) echo "gcc -std=c11 -O2" ;;
     single) echo "gcc -std=c11 -O2 -DHCQ_TEST_HEADER=\"hcq_single.h\"" ;;
+    single-check) echo "gcc -std=c11 -O2 -DHCQ_CHECK -DHCQ_TEST_HEADER=\"hcq_single.h\"" ;;
     # A sanitizer's own work is what such a program does: -O1 takes three times as long
     # to compile and no less to run.
     tsan) echo "gcc -std=c11 -O0 -g1 -fsanitize=thread" ;;
@@ -338,13 +340,13 @@ implementation() { # CONFIG COMPILER FLAGS...: most programs of a configuration 
 
 single_file() {
     # shellcheck disable=SC2086
-    sh tests/single.sh cpu cuda ${with_vulkan:+vulkan} >"$bin/hcq_single.h"
+    sh tests/single.sh cpu cuda check ${with_vulkan:+vulkan} >"$bin/hcq_single.h"
 }
 
 choose_backends() { # CONFIG: those that its programs are built with
     with_vulkan='' with_cuda=''
     case $1 in
-    gcc | check | single | asan | tsan)
+    gcc | check | single | single-check | asan | tsan)
         with_cuda=-DHCQ_TEST_CUDA
         ! vulkan_headers || ! command -v spirv-opt >/dev/null || with_vulkan=-DHCQ_TEST_VULKAN
         ;;
@@ -401,7 +403,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
 }
 
 misuse_cases() { # made of the prototypes: a new function without its lines ends here
-    python3 tests/core/misuse.py hcq.h hcq_vulkan.h hcq_cuda.h tests/core/misuse.txt \
+    python3 tests/core/misuse.py hcq.h hcq_vulkan.h hcq_cuda.h hcq_check.h tests/core/misuse.txt \
         >"$bin/misuse_cases.h"
 }
 
@@ -674,7 +676,7 @@ lists() { # every number in the headers has its test, every variant its step
 words() { # what other headers make macros of is no name here
     need gcc
     ! vulkan_headers || set -- -DHCQ_VULKAN
-    run gcc -std=c11 -fsyntax-only "$@" -DHCQ_CUDA -DHCQ_CPU -DHCQ_IMPLEMENTATION -I. \
+    run gcc -std=c11 -fsyntax-only "$@" -DHCQ_CUDA -DHCQ_CPU -DHCQ_CHECK -DHCQ_IMPLEMENTATION -I. \
         -include tests/portability/words.h hcq_kernel.h
 }
 
@@ -685,7 +687,7 @@ unit() { # the pieces, through names that only the implementation knows
 single_header() { # the amalgamated file, with every backend, does what the files do
     program single misuse cpu || return 1
     [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ] || return 1
-    cuda_mock gcc && program single misuse cumock
+    cuda_mock gcc && program single misuse cumock && program single-check misuse cpu
 }
 
 # ---- on Vulkan: each program ends with 77 where no device is

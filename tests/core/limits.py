@@ -10,11 +10,11 @@ import glob
 import re
 import sys
 
-HEADERS = ["hcq.h", "hcq_cpu.h", "hcq_vulkan.h", "hcq_cuda.h"]
+HEADERS = ["hcq.h", "hcq_cpu.h", "hcq_vulkan.h", "hcq_cuda.h", "hcq_check.h"]
 
 # TESTS or - REASON: NAME or NAME=VALUE ... ; '*' in a name: any. The first row counts.
 TABLE = """
-- flags, keys, kinds, marks, versions: HCQI_CHECKED HCQI_CHECK_FLAGS HCQ_VERSION_* HCQ_FEATURE_* HCQ_DEVICE_* HCQ_CPU_*
+- flags, keys, kinds, marks, versions: HCQI_CHECKED HCQI_CHECK_KNOWN HCQ_VERSION_* HCQ_FEATURE_* HCQ_DEVICE_* HCQ_CPU_*
     HCQI_IN_LAUNCH HCQI_IMPORTED HCQI_VK_NEEDS_* HCQ_PACKET_CHANGES HCQ_HOST_VISIBLE HCQ_HOST_WRITES HCQ_NO_CACHE HCQ_ZEROED
     HCQI_READ HCQI_WRITE HCQI_RELATIVE HCQI_SECOND HCQI_FAR HCQI_SILENT
     HCQ_GRID_INDIRECT HCQ_OVERLAP HCQ_UNORDERED HCQ_STEP HCQ_COPY_LISTS
@@ -34,7 +34,7 @@ TABLE = """
 - a label's length, escaped: HCQI_NAME_BYTES
 - how fast: .spin_ns .cache_bytes HCQI_BLOBS HCQI_SHELVES HCQI_PASSED HCQI_SYS_BUCKETS HCQI_CPU_LINE HCQI_CPU_CHUNKS HCQI_CPU_AHEAD
     HCQI_CPU_LAP HCQI_CPU_T[A-QS-Z]* HCQI_CPU_ROOM HCQI_CPU_LOST_* HCQI_CPU_*_PS
-    HCQI_CUDA_POOL_KEEP HCQI_CUDA_WORD_BYTES HCQI_VK_BUCKETS
+    HCQI_CUDA_POOL_KEEP HCQI_CUDA_WORD_BYTES HCQI_VK_BUCKETS HCQI_READERS
 copyin_beyond_staging copyin_beside_held_work: .staging_count=32
 copies_around_every_size: .staging_bytes=2MiB HCQI_STAGE_ALIGN=16
     HCQI_DIRECT_BYTES=65536
@@ -105,6 +105,14 @@ entry_points_by_name: HCQI_VK_MAX_NAME=64
 lanes_have_queues: HCQI_VK_FAMILIES=2
 - devices beyond are not listed; no mock has so many: HCQI_VK_DEVICES=16
 texts_are_cut: HCQI_VK_MESSAGE=512
+texts_that_are_kept: HCQI_RACES=32
+lines_are_whole: HCQI_RACE_LINE=448 HCQI_RACE_TEXT=1792
+pairs_that_are_told possible_pairs_that_are_told: HCQI_PAIRS=4096
+raises_that_a_wait_looks_at: HCQI_CANDIDATES=16
+hints_that_are_told: HCQI_NEEDLESS=64
+waits_held_against_each_other: HCQI_WAITS=16
+ranges_that_a_kernel_is_watched_at: HCQI_WATCHES=64
+- a submission of 2^24 commands takes more than a gigabyte: HCQI_TICKS=24
 """
 
 

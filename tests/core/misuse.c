@@ -484,6 +484,22 @@ TEST_BARE(misuse_second_command) {
     REFUSE(hcq_transfer_submit(T.dev, NULL, 0, two, 2, &point), HCQ_ERROR_CLOSED, "src");
 }
 
+#ifndef HCQ_CHECK
+/* A library without the checker says what it lacks. */
+TEST_BARE(misuse_checks_without_the_checker) {
+    const uint32_t flags[] = {HCQ_DEVICE_CHECK, HCQ_DEVICE_CHECK_READS, HCQ_DEVICE_CHECK_WAITS | 1};
+    hcq_device_desc desc = F.desc;
+    for (int i = 0; i < 3; i++) {
+        hcq_device *device = T.dev;
+        desc.flags = flags[i];
+        REFUSE(hcq_open(T.variant->backend, &desc, &device), HCQ_ERROR_INVALID, "flags");
+        CHECK(device == NULL && (log_has("HCQ_CHECK was not") || strstr(C.text, "HCQ_CHECK was not")));
+    }
+    desc.flags = HCQ_DEVICE_CHECK | 0x80000000;
+    REFUSE(hcq_open(T.variant->backend, &desc, &(hcq_device *){NULL}), HCQ_ERROR_INVALID, "flags");
+}
+#endif
+
 TEST_BARE(misuse_freed_twice) {
     hcq_point wait = hcq_at(make_signal(dev2(), 0), 1), point;
     hcq_buffer a = make_words(dev2(), 4);

@@ -36,8 +36,15 @@ def split(text, mark):
 
 
 def backend_of(function):
-    """Whose header has it; empty: hcq.h."""
+    """Whose header has it; empty: hcq.h, or hcq_check.h."""
     return next((b for b in ("vulkan", "cuda") if function.startswith(f"hcq_{b}_")), "")
+
+
+def macro_of(function):
+    """With which it is there."""
+    backend = backend_of(function)
+    checks = function.startswith("hcq_check_")
+    return "HCQ_CHECK" if checks else f"HCQ_TEST_{backend.upper()}" if backend else ""
 
 
 def declared(text):
@@ -119,7 +126,7 @@ def read_table(text, results):
 class Maker:
     def __init__(self, headers, table):
         self.functions, self.structs, self.results = read_header(headers[0])
-        for header in headers[1:]:     # a backend's
+        for header in headers[1:]:     # a backend's, the checker's
             functions, structs, _ = read_header(header)
             self.functions.update(functions)
             self.structs.update(structs)
@@ -217,7 +224,8 @@ class Maker:
         also = re.findall(r" or (\w+)", head)
         backend = backend_of(name)
         only = [f'    if (!is_{backend}()) {{ SKIP("not on it"); }}'] if backend else []
-        self.out += [f"#ifdef HCQ_TEST_{backend.upper()}"] if backend else []
+        macro = macro_of(name)
+        self.out += [f"#ifdef {macro}"] if macro else []
         self.out += [f"TEST_BARE({test}) {{",
                      f"    struct {{ char none; {' '.join(decls)} }} O;",
                      *only, f'    start("{scene}", &O, sizeof O);',
@@ -241,7 +249,7 @@ class Maker:
                     args = goods[:i] + ["&s" if pointer else "s"] + goods[i + 1:]
                     self.bad((name, args, record, outs, queue), f"{p}.{path}", value, result,
                              word or (p if by_param else re.split(r"[.[]", path)[0]), before)
-        self.out += ["#undef GOOD", "    finish();", "}", *["#endif"] * bool(backend), ""]
+        self.out += ["#undef GOOD", "    finish();", "}", *["#endif"] * bool(macro), ""]
 
     def make(self):
         free = [w for w in self.blocks["except"].rows]

@@ -216,7 +216,7 @@ class Bench:
             self.tree, 'kernel_library'), '-o', self.file('kernels.so')]))
         with open(os.path.join(self.tree, 'misuse_cases.h'), 'w') as f:
             subprocess.run(['python3', 'tests/core/misuse.py', 'hcq.h', 'hcq_vulkan.h',
-                            'hcq_cuda.h', 'tests/core/misuse.txt'],
+                            'hcq_cuda.h', 'hcq_check.h', 'tests/core/misuse.txt'],
                            cwd=self.tree, stdout=f, check=True)
         subprocess.run(['sh', 'hcq_kernel.sh', 'tests/support/shared.k', 'tests/graph/mixing.k'],
                        cwd=self.tree, check=True)
