@@ -3,14 +3,14 @@
 #
 #     sh tests/single.sh cpu > hcq_single.h
 #
-# Arguments: any of cpu vulkan cuda. A companion takes the place of its line
+# Arguments: any of cpu vulkan cuda check. A companion takes the place of its line
 # #include "hcq_NAME.h" in hcq.h, so HCQ_CPU and the like still choose what is
-# compiled in; a backend that was left out is an #error when it is asked for.
+# compiled in; one that was left out is an #error when it is asked for.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 for name in "${@:-none}"; do
-    case $name in cpu | vulkan | cuda) continue ;; esac
-    echo "usage: sh tests/single.sh cpu|vulkan|cuda ... > FILE" >&2
+    case $name in cpu | vulkan | cuda | check) continue ;; esac
+    echo "usage: sh tests/single.sh cpu|vulkan|cuda|check ... > FILE" >&2
     exit 1
 done
 
@@ -20,13 +20,13 @@ awk -v chosen=" $* " -v root="$root" '
     NR == 1 {
         print "/* hcq.h and its companions in one file, joined by tests/single.sh:" chosen "*/"
     }
-    !/^#[ ]*include "hcq_(cpu|vulkan|cuda)\.h"/ { print; next }
+    !/^#[ ]*include "hcq_(cpu|vulkan|cuda|check)\.h"/ { print; next }
     {
         name = $0
         sub(/^[^"]*"hcq_/, "", name)
         sub(/\.h".*/, "", name)
         if (index(chosen, " " name " ") == 0) {
-            print "#error \"this single header was made without the backend: " name "\""
+            print "#error \"this single header was made without: " name "\""
             next
         }
         while ((getline line < (root "/hcq_" name ".h")) > 0) {

@@ -11,6 +11,7 @@
 #   static   HCQ_STATIC; symbols.sh holds that it exports nothing
 #   subsets  the implementation with each choice of backends, and none
 #   options  HCQ_VALIDATE 0, and 1 with NDEBUG; NDEBUG; HCQ_NO_FUTEX
+#   checked  HCQ_CHECK, with every backend, and static with that of the CPU
 #   late     the implementation after declarations and system headers
 #   header   the header part alone, of every companion
 #
@@ -88,6 +89,9 @@ static int use(void) {
 #ifdef HCQ_CUDA
     hcq_cuda_info cuda_info;
     cuda = hcq_cuda_info_get(device, &cuda_info) != HCQ_OK;
+#endif
+#ifdef HCQ_CHECK
+    if (hcq_check_meet(device) != HCQ_OK || hcq_check_host(NULL, 0, 0) == HCQ_OK) { return 1; }
 #endif
     if (hcq_close(device) != HCQ_OK || sum_of(&block) != 3) { return 1; }
     return fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
@@ -174,6 +178,15 @@ options() {
     done
 }
 
+checked() {
+    if [ "$size" = --full ]; then
+        build one $backends -DHCQ_CHECK
+    else
+        look $backends -DHCQ_CHECK
+    fi
+    build static -DHCQ_CPU -DHCQ_CHECK
+}
+
 late() {
     strict=$std
     std=$(echo "$strict" | sed 's/=c/=gnu/')
@@ -185,7 +198,7 @@ late() {
 }
 
 header() { # includes alone need no library, no flag and no implementation
-    for backend in -UHCQ_CPU -DHCQ_CPU -DHCQ_CUDA $vulkan; do
+    for backend in -UHCQ_CPU -DHCQ_CPU -DHCQ_CUDA -DHCQ_CHECK $vulkan; do
         compile header "$backend" -c -o "$tmp/header.o"
     done
 }
@@ -222,11 +235,11 @@ for compiler in $compilers; do
     case $size in
     --quick)
         combination "$compiler" c99 -O0 one static header
-        combination "$compiler" c++11 -O0 two
+        combination "$compiler" c++11 -O0 two checked
         ;;
     --default)
-        combination "$compiler" c99 -O0 two static header late subsets options
-        combination "$compiler" c++11 -O0 two static header
+        combination "$compiler" c99 -O0 two static header late subsets options checked
+        combination "$compiler" c++11 -O0 two static header checked
         combination "$compiler" c2x -O0 looked_at header
         combination "$compiler" c++20 -O0 looked_at header
         ;;
@@ -234,7 +247,7 @@ for compiler in $compilers; do
         for standard in c99 c++11; do
             for opt in -O0 -O2; do
                 combination "$compiler" $standard $opt one two static header late subsets \
-                    options
+                    options checked
             done
         done
         for standard in c11 c17 c2x c++14 c++17 c++20; do

@@ -44,6 +44,7 @@ wanted() { nm -u "$tmp/$1" | awk '{ print $NF }' | sed 's/@.*//'; }
 object all.o
 object static.o -DHCQ_STATIC
 object other.o -DNDEBUG -DHCQ_NO_FUTEX
+object checked.o -DHCQ_CHECK
 
 # No environment, no exit handlers, no signals, no output but a logger's: hcq_log_stderr
 # is the one function that writes. No processes, files but what fopen opens, or shared
@@ -53,7 +54,7 @@ unwanted="getenv secure_getenv setenv putenv environ atexit on_exit exit _exit s
     strcpy strcat strtok rand srand setlocale localtime fork vfork clone execv execve execvp
     posix_spawn posix_spawnp open open64 creat mkdir mkfifo mkstemp tmpfile memfd_create shm_open
     shmget msgget semget sem_open"
-for name in all other; do
+for name in all other checked; do
     refuse "$name exports what does not start with hcq_" "$(exported $name.o | grep -v '^hcq_')"
     # What Vulkan and CUDA have is looked up when a device is opened.
     refuse "$name links Vulkan or CUDA" "$(wanted $name.o | grep -E '^(vk|cu|nvrtc)')"
@@ -63,11 +64,15 @@ refuse "HCQ_STATIC still exports" "$(exported static.o)"
 
 # Declared in the header part, so it has to be there; and nothing else is.
 # Types, macros and inline helpers have no symbol.
-"$cc" -std=c11 -E -P -I. $backends -x c hcq.h | tr '\n' ' ' | tr ';{}' '\n' |
-    sed -n 's/^.*extern[^"]*[ *]\(hcq_[a-z0-9_]*\)(.*$/\1/p' | sort -u >"$tmp/declared"
-exported all.o | sort -u >"$tmp/exported"
-refuse "declared, but not defined" "$(comm -23 "$tmp/declared" "$tmp/exported")"
-refuse "exported, but not declared" "$(comm -13 "$tmp/declared" "$tmp/exported")"
+for name in checked all; do
+    check=-UHCQ_CHECK
+    [ $name = all ] || check=-DHCQ_CHECK
+    "$cc" -std=c11 -E -P -I. $backends $check -x c hcq.h | tr '\n' ' ' | tr ';{}' '\n' |
+        sed -n 's/^.*extern[^"]*[ *]\(hcq_[a-z0-9_]*\)(.*$/\1/p' | sort -u >"$tmp/declared"
+    exported $name.o | sort -u >"$tmp/exported"
+    refuse "declared, but not defined" "$(comm -23 "$tmp/declared" "$tmp/exported")"
+    refuse "exported, but not declared" "$(comm -13 "$tmp/declared" "$tmp/exported")"
+done
 [ -s "$tmp/exported" ] || refuse "exported" nothing
 
 # A library of it links with threads and the dynamic loader alone.
