@@ -20,7 +20,7 @@ static int g_quick, g_smoke;
 static const bench *const g_tables[] = {
 #ifndef BENCH_CUDA_ONLY
     bench_queue_rows, bench_signal_rows, bench_grid_rows, bench_copy_rows,
-    bench_parked_rows, bench_stall_rows, bench_graph_rows, bench_kernel_rows,
+    bench_parked_rows, bench_stall_rows, bench_graph_rows, bench_kernel_rows, bench_check_rows,
 #ifdef BENCH_POCL
     bench_pocl_rows,
 #endif

@@ -61,7 +61,8 @@ typedef struct bench {
 /* The rows of each file; the last has no name. */
 extern const bench bench_queue_rows[], bench_signal_rows[], bench_grid_rows[], bench_copy_rows[],
     bench_parked_rows[], bench_pocl_rows[], bench_stall_rows[], bench_graph_rows[],
-    bench_vulkan_rows[], bench_header_rows[], bench_cuda_rows[], bench_kernel_rows[];
+    bench_vulkan_rows[], bench_header_rows[], bench_cuda_rows[], bench_kernel_rows[],
+    bench_check_rows[];
 
 /* ---- harness, bench.c ---------------------------------------------------- */
 

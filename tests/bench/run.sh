@@ -36,7 +36,7 @@ done
 flags="-std=gnu11 $level -Wall -Wextra -Wno-missing-field-initializers -pthread -DBENCH_CUDA"
 libs="-lm -ldl"
 openmp=''
-sources="bench bench_copy bench_graph bench_grid bench_header bench_kernel bench_parked bench_queue bench_signal
+sources="bench bench_check bench_copy bench_graph bench_grid bench_header bench_kernel bench_parked bench_queue bench_signal
     bench_stall bench_cuda"
 
 # Does a source compile and link? Says what is missing without it.
