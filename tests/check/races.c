@@ -101,6 +101,17 @@ static void a_value_too_low(int right) {
     (void)submit_on(1, P.second, NULL);
 }
 
+/* The value that is waited for was there at first. */
+static void a_value_from_before(int right) {
+    hcq_signal signal = make_signal(P.dev, 3);
+    SET(P.first, P.x);
+    CHECK(hcq_queue_signal(P.first, hcq_at(signal, 4)) >= 0);
+    CHECK(hcq_queue_wait(P.second, hcq_at(signal, right ? 4 : 3)) >= 0);
+    MOVE(P.second, P.y, P.x);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+}
+
 /* The wait is there, behind what it should be before. */
 static void a_wait_too_late(int right) {
     SET(P.first, P.x);
@@ -571,6 +582,7 @@ static const struct {
     {"two_writers", two_writers, "'first'", "'second'", "to add"},
     {"a_reader_and_a_later_writer", a_reader_and_a_later_writer, "reads", "'second'", "to add"},
     {"a_value_too_low", a_value_too_low, "'first'", "'second'", "'step' at 2"},
+    {"a_value_from_before", a_value_from_before, "'first'", "'second'", "at 4"},
     {"a_wait_too_late", a_wait_too_late, "'first'", "'second'", "'step' at 1"},
     {"a_signal_too_early", a_signal_too_early, "'first'", "'second'", "to add"},
     {"a_wait_for_another_submission", a_wait_for_another_submission, "'first'", "'second'",
@@ -834,6 +846,12 @@ static int hinted(const char *what, uint32_t number, const char *queue) {
     return log_has(text);
 }
 
+/* Lines that another thread writes are there, too. */
+static void settle(void) {
+    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    test_sleep_ms(20);
+}
+
 /* A wait of the drawn ones is hinted at if without it the rest orders the same, and only then;
    without it that is so for the others. */
 TEST(hints_are_true) {
@@ -847,6 +865,7 @@ TEST(hints_are_true) {
         program_open(HCQ_DEVICE_CHECK_WAITS);
         program_draw(&p, &random);
         (void)program_go(&p, &pair);
+        settle();
         for (uint32_t n = 0; n < STEPS; n++) {
             char text[32];
             step all = p.steps[n];
@@ -869,6 +888,32 @@ TEST(hints_are_true) {
     fprintf(stderr, "%u programs, %u waits that change nothing, %u wrong\n", count, hints, wrong);
     CHECK_U64(wrong, 0);
     CHECK(hints > count / 2);
+}
+
+/* What nobody has seen is over is not forgotten behind thousands of others; what the host has
+   seen is no reason for anything. */
+TEST(what_is_remembered) {
+    T.races_meant = 1;
+    for (int way = 0; way < 3; way++) {
+        uint64_t races = 7;
+        program_open(0);
+        hcq_queue *others = labelled(HCQ_COMPUTE, "others");
+        SET(others, P.z);
+        SET(P.first, P.x);
+        MOVE(P.second, P.y, P.x);
+        hcq_point one = submit_on(0, P.first, NULL);
+        for (int i = 0; i < 6000; i++) {
+            (void)submit_on(0, others, NULL);
+        }
+        if (way == 2) {
+            DONE(one);
+        }
+        (void)submit_on(1, P.second, way == 1 ? &one : NULL);
+        CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+        CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+        CHECK_U64(races, way == 0);
+        CHECK_OK(hcq_close(P.dev));
+    }
 }
 
 /* Memory that no kernel wrote, of which the host sees nothing. */
@@ -910,6 +955,16 @@ TEST(a_race_fails_its_submission) {
         DONE(good);
         CHECK_U64(*(uint32_t *)P.x.host, 7);
     }
+    hcq_queue *held = labelled(HCQ_COMPUTE, "held"); /* since before that one failed again */
+    hcq_signal gate = make_signal(P.dev, 0);
+    CHECK_INDEX(hcq_queue_wait(held, hcq_at(gate, 1)), 0);
+    SET(held, P.x);
+    (void)submit_on(0, P.first, NULL);
+    hcq_point last = submit_on(0, held, NULL);
+    hcq_submission again = {.queues = &P.second, .queue_count = 1, .affinity = 1};
+    CHECK_RESULT(hcq_submit(P.dev, &again, 1, NULL), HCQ_ERROR_RACE);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    DONE(last);
     CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
     CHECK_U64(races, 1);               /* what did not run is no reason for another one */
     (void)hcq_device_dump(P.dev, text, sizeof text);
@@ -929,7 +984,34 @@ TEST(a_possible_race_is_a_hint) {
     CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
     CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
     CHECK_U64(races, 0);
+    settle();
     CHECK(T.log.possible != 0);
+    CHECK_OK(hcq_close(P.dev));
+}
+
+/* So it is of the parts that others cut it into, and a race is. */
+TEST(a_race_in_two_parts) {
+    T.races_meant = 1;
+    program_open(0);
+    CHECK(record_add(P.first, make_add(P.dev), P.x, 0, 5) == 0);
+    CHECK(hcq_queue_fill(P.second, AT(P.x, 0, 64), 64, 7, 4) == 0);
+    CHECK(hcq_queue_copy(P.second, AT(P.y, 0, 64), AT(P.x, 128, 64), 64) == 1);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    settle();
+    CHECK_U64(T.log.possible, 2);
+    CHECK_OK(hcq_close(P.dev));
+    program_open(0);
+    MOVE(P.first, P.y, P.x);
+    CHECK(hcq_queue_fill(P.second, AT(P.x, 0, 64), 64, 7, 4) == 0);
+    CHECK(hcq_queue_fill(P.second, AT(P.x, 128, 64), 64, 7, 4) == 1);
+    (void)submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, NULL);
+    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    uint64_t races = 0;
+    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+    CHECK_U64(races, 2);
     CHECK_OK(hcq_close(P.dev));
 }
 
@@ -949,6 +1031,7 @@ TEST(less_may_be_enough_for_less) {
     CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
     CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
     CHECK_U64(races, 0);
+    settle();
     CHECK(T.log.possible != 0);
     CHECK_OK(hcq_close(P.dev));
 }
@@ -1100,18 +1183,35 @@ TEST(waits_that_change_nothing) {
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     SET(P.second, P.x);
     hcq_point one = submit_on(0, P.first, NULL), two = submit_on(1, P.second, &one);
-    CHECK(!hinted("wait", 0, "second"));
     hcq_queue *third = labelled(HCQ_COMPUTE, "third"), *fourth = labelled(HCQ_COMPUTE, "fourth");
     CHECK_INDEX(hcq_queue_memory_barrier(third), 0);
     CHECK_INDEX(hcq_queue_wait(third, hcq_at(P.signal, 1)), 1); /* behind #2 on its lane */
     (void)submit_on(1, third, NULL);
-    CHECK(hinted("command", 1, "third"));
     hcq_point both[2] = {one, two};
     hcq_submission s = {.waits = both, .wait_count = 2, .queues = &fourth, .queue_count = 1,
                         .flags = HCQ_UNORDERED};
     SET(fourth, P.x);
     CHECK_OK(hcq_submit(P.dev, &s, 1, NULL)); /* which follows #1 by #2 */
+    hcq_queue *fifth = labelled(HCQ_COMPUTE, "fifth"), *sixth = labelled(HCQ_COMPUTE, "sixth");
+    both[0] = two;                     /* of two that are the same one is enough */
+    s.queues = &fifth;
+    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+    CHECK_INDEX(hcq_queue_wait(sixth, hcq_at(P.signal, 9)), 0); /* the host's is not on its lane */
+    (void)submit_on(1, sixth, NULL);
+    CHECK_OK(hcq_signal_set(P.signal, 8));
+    CHECK_OK(hcq_signal_set(P.signal, 9));
+    hcq_queue *pair[2] = {labelled(HCQ_COMPUTE, "seventh"), labelled(HCQ_COMPUTE, "eighth")};
+    hcq_submission list = {.waits = &one, .wait_count = 1, .queues = pair, .queue_count = 2};
+    hcq_queue *ninth = labelled(HCQ_COMPUTE, "ninth");
+    CHECK_INDEX(hcq_queue_wait(ninth, hcq_at(P.signal, 9)), 0); /* though its lane knows of 8 */
+    (void)submit_on(1, ninth, NULL);
+    CHECK_OK(hcq_submit(P.dev, &list, 1, NULL)); /* each has the list */
+    settle();
+    CHECK(!hinted("wait", 0, "second") && hinted("command", 1, "third"));
     CHECK(hinted("wait", 0, "fourth") && !hinted("wait", 1, "fourth"));
+    CHECK(!hinted("wait", 0, "fifth") && hinted("wait", 1, "fifth"));
+    CHECK(!hinted("wait", 0, "seventh") && !hinted("wait", 0, "eighth"));
+    CHECK(!hinted("command", 0, "sixth") && !hinted("command", 0, "ninth"));
     CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
     CHECK_OK(hcq_close(P.dev));
 }
