@@ -194,9 +194,9 @@
    when all is done, or the first failure; other work may come in between.
 
    Profile. hcq_profile_start makes a device record begin and end of every
-   command and of each hcq_device_synchronize. The end of a command is the begin
-   of the next one of its lane if nothing lies between. Failed submissions and
-   eager copies of the host leave none. Where it is off it costs nothing.
+   command, of what the host copies for an eager call, of hcq_device_synchronize.
+   The end of a command is the begin of the next one of its lane if nothing lies
+   between. Failed submissions leave none. Where it is off it costs nothing.
 
    Threads. One thread at a time records, updates, binds or submits a given
    queue; all else may be called from any thread. Callbacks (host commands,
@@ -1083,14 +1083,14 @@ HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_
 /* ========================================================================== */
 /* ---- profile ------------------------------------------------- >>profile - */
 typedef struct hcq_profile_desc {
-    uint32_t events;                   /* kept, the latest; 104 bytes each [65536] */
+    uint32_t events;                   /* kept, the latest; 112 bytes each [65536] */
     uint32_t names;                    /* of what ran, then "(others)"; 48 bytes each [1024] */
 } hcq_profile_desc;
 
 typedef enum hcq_profile_format {
     HCQ_PROFILE_TRACE,                 /* JSON for chrome://tracing and ui.perfetto.dev */
-    HCQ_PROFILE_HTML,                  /* a page with a timeline, nothing else needed */
-    HCQ_PROFILE_SUMMARY                /* text: a line per name, arrow, synchronized device */
+    HCQ_PROFILE_HTML,                  /* a page: a timeline and a table; HCQ_CHECK: its races */
+    HCQ_PROFILE_SUMMARY                /* the page's table as text: a line per name and grid */
 } hcq_profile_format;
 
 /* Starts to record the commands that are submitted to `device` from now on,
@@ -1103,19 +1103,19 @@ HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc 
    Submissions made before still add to it when they are done: wait for them. */
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
 
-/* A command that ran, in hcq_sys_now_ns' time, or a call of
-   hcq_device_synchronize, HCQ_STEP's, too: it waited up to `submission`. */
+/* A command that ran, in hcq_sys_now_ns' time, or, on the host's lane, a copy of an eager
+   call or a call of hcq_device_synchronize (HCQ_STEP's, too), behind `submission`. */
 typedef struct hcq_profile_event {
     uint64_t begin_ns, end_ns, error_ns; /* right within +- error_ns */
     uint64_t submission;               /* its number on the device's timeline */
     uint64_t bytes;                    /* copy, fill, write; 0 else */
     hcq_device *device;
     hcq_queue_kind lane_kind;
-    uint32_t lane;                     /* UINT32_MAX: the host's, HCQ_COMMAND_SYNC */
+    uint32_t lane;                     /* UINT32_MAX: the host's */
     hcq_command_kind kind;
     int32_t command;                   /* index in the recording */
-    char name[32];                     /* the command's label, or the program's, or its kind */
-    char queue[32];
+    hcq_dims grid;                     /* exec, indirect: the largest; 0 else */
+    char name[32], queue[32];          /* its label, or the program's, or kind; the queue's */
 } hcq_profile_event;
 
 /* Copies up to `capacity` events of a device, oldest first; `count`: how many
@@ -1782,7 +1782,9 @@ struct hcqi_producer {
 
 /* Where a command is: its number in a launch, or its epoch in a lane. */
 typedef struct hcqi_site { uint64_t place, at; } hcqi_site;
-#define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place */
+#define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place: `at` is a command of a launch, */
+#define HCQI_IN_EPOCH ((uint64_t)1 << 62)  /* ... this, too: of what a lane was handed; */
+#define HCQI_RACE ((uint64_t)1 << 61)      /* in that of a flow: of hcq_check.h's */
 
 typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
 
@@ -2140,16 +2142,17 @@ struct hcqi_launch {
     uint32_t input_capacity;
 };
 
-/* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
+/* A command that ran, on the device's clock; one of the host's: on its own. */
 typedef struct hcqi_event {
     uint64_t begin, end;
     uint64_t submission;
     uint64_t launch;                   /* 0 = of no graph */
     uint64_t bytes, epoch;
     uint64_t half;                     /* hcqi_half_number */
-    uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
-    uint32_t kind;
+    uint16_t lane;                     /* in hcq_device.lanes, or behind them: the host */
+    uint16_t kind;
     uint32_t name, queue;              /* hcqi_profile.names */
+    uint32_t grid[3];
 } hcqi_event;
 
 typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
@@ -2157,6 +2160,7 @@ typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
 struct hcqi_profile {
     void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start, as this: */
     void (*waits)(const struct hcqi_resolve *r); /* when its work was handed over */
+    void (*host)(const hcq_device *dev, const hcqi_event *e, const char *name); /* which ends now */
     size_t size;                       /* with what the pointers point to */
     int on;
     hcqi_event *events;                /* rings */
@@ -2167,7 +2171,6 @@ struct hcqi_profile {
     char (*names)[32];                 /* a table by hash, then "" and "(others)" */
     uint32_t slots, names_left;        /* of the table; that find room */
     hcq_clock clock;                   /* the last reading */
-    uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
 };
 
 #define HCQI_MAGIC_QUEUE 0x48435131u
@@ -9564,18 +9567,18 @@ HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission
     return r;
 }
 
-static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number) {
-    hcqi_profile *p = dev->profile;
-    hcqi_event *e = &p->events[p->added++ % p->capacity];
-    memset(e, 0, sizeof *e);
-    e->begin = begin_ns;
-    e->end = hcq_sys_now_ns();
-    e->submission = number;
-    e->lane = dev->lane_count;
-    e->kind = HCQ_COMMAND_SYNC;
-    e->queue = p->slots;
-    p->syncs++;
-    p->sync_ns += e->end - e->begin;
+/* What the host did since, which the profile is told now. */
+static void hcqi_profile_host(const hcq_device *dev, hcq_command_kind kind, const char *name,
+                              uint64_t begin_ns, uint64_t number, uint64_t bytes) {
+    hcqi_event e;
+    memset(&e, 0, sizeof e);
+    e.begin = begin_ns;
+    e.submission = number;
+    e.bytes = bytes;
+    e.kind = (uint16_t)kind;
+    hcqi_enter();
+    if (hcqi_device_open(dev)) { dev->profile->host(dev, &e, name); }
+    hcqi_leave();
 }
 
 /* `told`: to a profile. */
@@ -9586,9 +9589,8 @@ static hcq_result hcqi_synchronize(hcq_device *device, uint64_t timeout_ns, int 
     hcq_result r = device->lost;
     r = r == HCQ_OK ? hcqi_wait_entered(&point, 1, HCQ_ALL, timeout_ns) : hcqi_leave_with(r);
     if (begin != 0) {
-        hcqi_enter();
-        if (hcqi_device_open(device)) { hcqi_profile_sync(device, begin, point.value); }
-        hcqi_leave();
+        hcqi_profile_host(device, HCQ_COMMAND_SYNC, hcqi_kind_text(HCQ_COMMAND_SYNC), begin,
+                          point.value, 0);
     }
     return r;
 }
@@ -10181,6 +10183,7 @@ typedef struct hcqi_transfer {
     hcqi_eager e;
     hcq_transfer_end end[2];           /* dst, src; as a buffer, too, if devices reach it */
     uint64_t size;
+    uint64_t behind;                   /* to a profile: 1 + the last submission; 0 = none */
     hcq_buffer pair[2];                /* places for pieces, by turns ... */
     hcq_point done[2];                 /* ... and the last copy from or to there; 0 = none */
 } hcqi_transfer;
@@ -10387,7 +10390,11 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     if (seen != NULL) {
         r = hcqi_sync_all(dev, &t->e);
         HCQI_ORDER_APART(hcqi_order_copied(&t->end[k].buffer, t->size, k == 0, t->e.what));
+        uint64_t begin = r == HCQ_OK && t->behind != 0 ? hcq_sys_now_ns() : 0;
         if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? seen : mine, k == 0 ? mine : seen, t->size); }
+        if (begin != 0) {
+            hcqi_profile_host(dev, HCQ_COMMAND_COPY, t->e.what, begin, t->behind - 1, t->size);
+        }
         return r;
     }
     if (!hcqi_device_reaches(dev, &t->end[!k], t->size)) {
@@ -10442,6 +10449,7 @@ static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
                       "transfer: in a callback");
     if (to != NULL) { to->pins++; }
     if (from != NULL) { from->pins++; }
+    t->behind = dev != NULL && hcqi_profile_on(dev) ? dev->next_number : 0;
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -13586,21 +13594,19 @@ HCQI_COLD_BEGIN
 
 typedef struct hcqi_span {             /* a command that ran */
     hcq_profile_event event;
-    hcqi_site launch, lane;            /* where flows find it */
+    hcqi_site exact, lane;             /* where flows find it */
     uint32_t track;
 } hcqi_span;
 
-typedef struct hcqi_row {              /* of the summary: all spans of one name */
-    const char *name;
-    uint64_t total_ns, median_ns;
-    uint64_t bytes, bytes_ns;          /* of those that moved any */
+typedef struct hcqi_row {              /* of the summary: all spans of one name and grid */
+    const hcqi_span *first;            /* the shortest of them, which lie in order */
+    uint64_t total_ns, bytes;
     uint32_t calls;
 } hcqi_row;
 
 typedef struct hcqi_track {            /* of a lane, or behind a device's lanes its host's */
     hcq_device *dev;
-    uint32_t lane;
-    uint64_t syncs, sync_ns;           /* of the device */
+    uint32_t lane, spans;
 } hcqi_track;
 
 typedef struct hcqi_report {
@@ -13609,14 +13615,14 @@ typedef struct hcqi_report {
     hcq_device *const *devices;
     uint32_t device_count;             /* they stay open meanwhile */
     hcqi_span *spans;
-    hcqi_flow *flows;                  /* arrows: `at` is the index of a span */
+    hcqi_flow *flows;                  /* arrows: `at` is a span's index, `place` 0 or HCQI_RACE */
     hcqi_track *tracks;
     hcqi_row *rows;                    /* for a summary, which sorts the spans */
     uint32_t span_count, span_room, flow_count, flow_room, track_count, track_room, row_count;
+    uint32_t race_count;               /* of the flows */
     uint64_t begin_ns, end_ns;         /* of the first span, of the last */
     uint64_t lost;                     /* events that found no room */
     uint64_t error_ns;                 /* times are right within +- this */
-    uint64_t syncs;
 } hcqi_report;
 
 static const char *hcqi_parts(char out[32], uint64_t value, uint64_t unit) {
@@ -13641,28 +13647,34 @@ static void hcqi_trace_track(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     int host = hcqi_track_is_host(&r->tracks[i]);
     const hcq_lane *lane = &dev->lanes[host ? 0 : r->tracks[i].lane].base;
     char device[HCQI_NAME_BYTES];
-    hcqi_trace_begin(t, r, i == 0 ? "" : ",", "M", i);
+    if (r->tracks[i].spans == 0) { return; }
+    hcqi_trace_begin(t, r, "", "M", i);
     hcqi_print(t, "\"name\":\"process_name\",\"args\":{\"name\":%s}}",
                hcqi_name_text(device, dev->label, HCQI_JSON));
     hcqi_trace_begin(t, r, ",", "M", i);
     hcqi_print(t, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}",
                host ? "host" : lane->kind == HCQ_COPY ? "copy" : "compute", host ? 0 : lane->index);
     hcqi_trace_begin(t, r, ",", "M", i);
-    hcqi_print(t, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
+    hcqi_print(t, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}},", i);
 }
 
-static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, const hcqi_span *span) {
-    const hcq_profile_event *e = &span->event;
+/* There is one for each track that is told, so the first comma is that of those. */
+static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, uint32_t i) {
+    const hcq_profile_event *e = &r->spans[i].event;
     char name[HCQI_NAME_BYTES], queue[HCQI_NAME_BYTES], begin[32], time[32], rate[32];
     const char *kind = hcqi_kind_text((uint32_t)e->kind);
     uint64_t ns = e->end_ns - e->begin_ns;
-    hcqi_trace_begin(t, r, ",", "X", span->track);
+    hcqi_trace_begin(t, r, i == 0 ? "" : ",", "X", r->spans[i].track);
     hcqi_print(t, "\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,\"args\":{\"queue\":%s,",
                hcqi_parts(begin, e->begin_ns - r->begin_ns, 1000), hcqi_parts(time, ns, 1000), kind,
                hcqi_name_text(name, e->name, HCQI_JSON),
                hcqi_name_text(queue, e->queue, HCQI_JSON));
-    hcqi_print(t, "\"submission\":%llu,\"command\":%u,\"kind\":\"%s\",\"bytes\":%llu",
-               (unsigned long long)e->submission, e->command, kind, (unsigned long long)e->bytes);
+    hcqi_print(t, "\"submission\":%llu,\"command\":%d", (unsigned long long)e->submission,
+               e->command);
+    if (e->grid.x != 0) {
+        hcqi_print(t, ",\"grid\":\"%ux%ux%u\"", e->grid.x, e->grid.y, e->grid.z);
+    }
+    if (e->bytes != 0) { hcqi_print(t, ",\"bytes\":%llu", (unsigned long long)e->bytes); }
     if (e->bytes != 0 && ns != 0) { hcqi_print(t, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns)); }
     hcqi_print(t, "}}");
 }
@@ -13673,36 +13685,45 @@ static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, const hcqi_span 
 static void hcqi_trace_arrow(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     uint32_t one = (uint32_t)r->flows[i].from.at, other = (uint32_t)r->flows[i].to.at;
     const hcqi_span *from = &r->spans[one], *to = &r->spans[other];
+    const char *name = r->flows[i].from.place != 0 ? "race" : "wait";
     char time[32];
     uint64_t leave = from->event.end_ns - (from->event.end_ns > from->event.begin_ns);
     if (leave > to->event.begin_ns) { leave = to->event.begin_ns; }
     if (leave < from->event.begin_ns) { leave = from->event.begin_ns; }
     hcqi_trace_begin(t, r, ",", "s", from->track);
-    hcqi_print(t, "\"ts\":%s,\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u,"
+    hcqi_print(t, "\"ts\":%s,\"cat\":\"%s\",\"name\":\"%s\",\"id\":%u,"
                "\"args\":{\"from\":%u,\"to\":%u}}",
-               hcqi_parts(time, leave - r->begin_ns, 1000), i + 1, one, other);
+               hcqi_parts(time, leave - r->begin_ns, 1000), name, name, i + 1, one, other);
     hcqi_trace_begin(t, r, ",", "f", to->track);
-    hcqi_print(t, "\"ts\":%s,\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}",
-               hcqi_parts(time, to->event.begin_ns - r->begin_ns, 1000), i + 1);
+    hcqi_print(t, "\"ts\":%s,\"bp\":\"e\",\"cat\":\"%s\",\"name\":\"%s\",\"id\":%u}",
+               hcqi_parts(time, to->event.begin_ns - r->begin_ns, 1000), name, name, i + 1);
 }
 
 /* ---- summary ---- */
 
+static uint64_t hcqi_span_ns(const hcqi_span *s) { return s->event.end_ns - s->event.begin_ns; }
+
+/* 0: of one row. */
+static int hcqi_span_order(const hcqi_span *a, const hcqi_span *b) {
+    int order = strcmp(a->event.name, b->event.name);
+    return order != 0 ? order : memcmp(&a->event.grid, &b->event.grid, sizeof a->event.grid);
+}
+
 static int hcqi_span_compare(const void *one, const void *other) {
-    const hcq_profile_event *a = &HCQI_CAST(const hcqi_span *, one)->event;
-    const hcq_profile_event *b = &HCQI_CAST(const hcqi_span *, other)->event;
-    uint64_t x = a->end_ns - a->begin_ns, y = b->end_ns - b->begin_ns;
-    int order = strcmp(a->name, b->name);
+    const hcqi_span *a = HCQI_CAST(const hcqi_span *, one);
+    const hcqi_span *b = HCQI_CAST(const hcqi_span *, other);
+    uint64_t x = hcqi_span_ns(a), y = hcqi_span_ns(b);
+    int order = hcqi_span_order(a, b);
     return order != 0 ? order : (x > y) - (x < y);
 }
 
 static int hcqi_row_compare(const void *one, const void *other) {
     const hcqi_row *a = HCQI_CAST(const hcqi_row *, one), *b = HCQI_CAST(const hcqi_row *, other);
     if (a->total_ns != b->total_ns) { return a->total_ns > b->total_ns ? -1 : 1; }
-    return strcmp(a->name, b->name);
+    return hcqi_span_order(a->first, b->first);
 }
 
-/* The spans by name, a row for each; 0 = out of memory. */
+/* The spans by name and grid, a row for each; 0 = out of memory. */
 static int hcqi_report_rows(hcqi_report *r) {
     hcqi_row *row = NULL;
     if (r->span_count == 0) { return 1; }
@@ -13710,59 +13731,50 @@ static int hcqi_report_rows(hcqi_report *r) {
     if (r->rows == NULL) { return 0; }
     qsort(r->spans, r->span_count, sizeof *r->spans, hcqi_span_compare);
     for (uint32_t i = 0; i < r->span_count; i++) {
-        const hcq_profile_event *e = &r->spans[i].event;
-        uint64_t ns = e->end_ns - e->begin_ns;
-        if (row == NULL || strcmp(row->name, e->name) != 0) {
+        const hcqi_span *s = &r->spans[i];
+        if (row == NULL || hcqi_span_order(row->first, s) != 0) {
             row = &r->rows[r->row_count++];
-            row->name = e->name;
+            row->first = s;
         }
-        const hcqi_span *median = &r->spans[i - row->calls + row->calls / 2];
         row->calls++;
-        row->median_ns = median->event.end_ns - median->event.begin_ns;
-        row->total_ns += ns;
-        row->bytes += e->bytes;
-        row->bytes_ns += e->bytes != 0 ? ns : 0;
+        row->total_ns += hcqi_span_ns(s);
+        row->bytes += s->event.bytes;
     }
     qsort(r->rows, r->row_count, sizeof *r->rows, hcqi_row_compare);
     return 1;
 }
 
-static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
+static void hcqi_row_print(hcqi_text *t, const hcqi_row *row) {
     char number[32], name[HCQI_NAME_BYTES];
-    uint64_t all_ns = 0;
+    const uint32_t at[3] = { (row->calls - 1) / 2, 0, row->calls - 1 };
+    const hcq_dims *grid = &row->first->event.grid;
+    int blank = 32, moves = row->bytes != 0 && row->total_ns != 0;
+    for (const char *c = hcqi_name_text(name, row->first->event.name, HCQI_PLAIN); *c != 0; c++) {
+        blank -= (*c & 0xc0) != 0x80;
+    }
+    hcqi_print(t, "%s%*s%8u%12s", name, blank, "", row->calls,
+               hcqi_parts(number, row->total_ns, 1000000));
+    for (int i = 0; i < 3; i++) {
+        hcqi_print(t, "%12s", hcqi_parts(number, hcqi_span_ns(row->first + at[i]), 1000));
+    }
+    if (moves) { hcqi_print(t, "%10s", hcqi_parts(number, row->bytes, row->total_ns)); }
+    if (grid->x != 0) { hcqi_print(t, "%12s%ux%ux%u", "", grid->x, grid->y, grid->z); }
+    hcqi_print(t, "\n");
+}
+
+static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
+    char number[32];
+    uint64_t all_ns = r->span_count == 0 ? 0 : r->end_ns - r->begin_ns;
     uint32_t lanes = 0;
-    for (uint32_t i = 0; i < r->row_count; i++) { all_ns += r->rows[i].total_ns; }
-    hcqi_print(t, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
-               "GB/s");
-    for (uint32_t i = 0; i < r->row_count; i++) {
-        const hcqi_row *row = &r->rows[i];
-        uint64_t share = all_ns == 0 ? 0 : (row->total_ns * 1000 + all_ns / 2) / all_ns;
-        int blank = 32;
-        for (const char *c = hcqi_name_text(name, row->name, HCQI_PLAIN); *c != 0; c++) {
-            blank -= (*c & 0xc0) != 0x80;
-        }
-        hcqi_print(t, "%s%*s%10u", name, blank, "", row->calls);
-        hcqi_print(t, "%14s", hcqi_parts(number, row->total_ns, 1000000));
-        hcqi_print(t, "%14s", hcqi_parts(number, row->median_ns, 1000));
-        hcqi_print(t, "%6u.%u %%", (unsigned)(share / 10), (unsigned)(share % 10));
-        if (row->bytes != 0 && row->bytes_ns != 0) {
-            hcqi_print(t, "%12s", hcqi_parts(number, row->bytes, row->bytes_ns));
-        }
-        hcqi_print(t, "\n");
-    }
-    all_ns = r->span_count == 0 ? 0 : r->end_ns - r->begin_ns;
-    for (uint32_t i = 0; i < r->track_count; i++) { lanes += !hcqi_track_is_host(&r->tracks[i]); }
-    hcqi_print(t, "%u commands on %u lanes in %s ms, %u dependencies\nsynchronizations:",
-               r->span_count, lanes, hcqi_parts(number, all_ns, 1000000), r->flow_count);
-    for (uint32_t i = 0; i < r->track_count; i++) {
-        const hcqi_track *track = &r->tracks[i];
-        if (!hcqi_track_is_host(track)) { continue; }
-        hcqi_print(t, " %llu on %s in %s ms,", (unsigned long long)track->syncs,
-                   hcqi_name_text(name, track->dev->label, HCQI_PLAIN),
-                   hcqi_parts(number, track->sync_ns, 1000000));
-    }
-    hcqi_print(t, "%s events lost: %llu, clocks: +-%llu ns\n", r->syncs == 0 ? " 0," : "",
-               (unsigned long long)r->lost, (unsigned long long)r->error_ns);
+    hcqi_print(t, "%-32s%8s%12s%12s%12s%12s%10s  grid\n", "name", "count", "total ms", "median us",
+               "min us", "max us", "GB/s");
+    for (uint32_t i = 0; i < r->row_count; i++) { hcqi_row_print(t, &r->rows[i]); }
+    for (uint32_t i = 0; i < r->track_count; i++) { lanes += r->tracks[i].spans != 0; }
+    hcqi_print(t, "%u events on %u lanes in %s ms, %u dependencies, ", r->span_count, lanes,
+               hcqi_parts(number, all_ns, 1000000), r->flow_count - r->race_count);
+    if (r->race_count != 0) { hcqi_print(t, "%u races, ", r->race_count); }
+    hcqi_print(t, "events lost: %llu, clocks: +-%llu ns\n", (unsigned long long)r->lost,
+               (unsigned long long)r->error_ns);
 }
 
 /* ---- page ---- */
@@ -13776,53 +13788,56 @@ static const char *const hcqi_page[] = {
     "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:;\n"
     " script-src 'unsafe-inline'; style-src 'unsafe-inline'\">\n"
     "<style>\n"
-    ":root { color-scheme: light dark; --hot: #e03a80;\n"
-    "  --soft: color-mix(in srgb, CanvasText 65%, Canvas);\n"
-    "  --line: color-mix(in srgb, CanvasText 15%, Canvas) }\n"
+    ":root { color-scheme: light dark; --line: color-mix(in srgb, CanvasText 15%, Canvas);\n"
+    "  --soft: color-mix(in srgb, CanvasText 65%, Canvas) }\n"
     "body { margin: 0; font: 13px/1.45 system-ui, sans-serif }\n"
-    "header, footer { padding: 14px 20px }\n"
+    "header, footer, #info { padding: 12px 20px }\n"
     "h1 { display: inline; font-size: 18px; margin-right: 12px }\n"
-    "#facts, label, footer, small { color: var(--soft) }\n"
-    "b { color: var(--hot) }\n"
-    "label { float: right; user-select: none }\n"
-    "#legend { display: flex; flex-wrap: wrap; gap: 6px; margin-top: 12px }\n"
-    "#legend span { cursor: pointer; border: 1px solid var(--line); border-radius: 6px;\n"
-    "  padding: 2px 9px }\n"
-    "#legend .on { border-color: CanvasText }\n"
-    "#legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px }\n"
+    "#facts, label, footer, #info i, .sub, .tick { color: var(--soft); fill: var(--soft) }\n"
+    "label, #find { float: right; margin-left: 16px }\n"
     "body > svg { display: block; width: 100% }\n"
     "#axis { position: sticky; top: 0; background: Canvas; border-bottom: 1px solid var(--line) }\n"
-    "#chart { cursor: grab; touch-action: pan-y; user-select: none }\n"
-    "text { font-size: 12.5px; fill: CanvasText }\n"
-    ".tick, .busy { fill: var(--soft); font-size: 11px; font-variant-numeric: tabular-nums }\n"
+    "#chart { cursor: grab; touch-action: pan-y; user-select: none; fill: CanvasText }\n"
+    "text { font-size: 12.5px }\n"
+    ".tick, .sub text { font-size: 11px; font-variant-numeric: tabular-nums }\n"
     ".device { font-weight: 600 }\n"
-    ".grid { stroke: var(--line) }\n"
     ".back { fill: color-mix(in srgb, CanvasText 4%, Canvas) }\n"
-    ".bar:hover { stroke: CanvasText; stroke-width: 1.5 }\n"
+    ".bar:hover, .chosen { stroke: CanvasText; stroke-width: 1.5 }\n"
     ".dim { opacity: .15 }\n"
-    ".label, .arrow, #tip { pointer-events: none }\n"
     ".label { fill: #fff; font-size: 12px }\n"
     ".time { font-size: 10.5px; fill-opacity: .82 }\n"
-    ".arrow { fill: none; stroke: var(--soft); stroke-width: 1.3 }\n"
-    ".hot { stroke: var(--hot); stroke-width: 2 }\n"
-    "#tip { position: fixed; display: none; max-width: 380px; padding: 8px 12px;\n"
-    "  background: Canvas; border: 1px solid var(--soft); border-radius: 8px;\n"
-    "  overflow-wrap: anywhere; white-space: pre-line }\n"
+    ".grid { stroke: var(--line) }\n"
+    ".arrow, .label { pointer-events: none }\n"
+    ".arrow, .sub path { fill: none; stroke: var(--soft); stroke-width: 1.3 }\n"
+    ".arrow.hot { stroke: LinkText; stroke-width: 2 }\n"
+    ".arrow.race, b { color: #e8262d; stroke: currentColor; stroke-width: 2 }\n"
+    "#info { position: sticky; bottom: 0; min-height: 38px; background: Canvas;\n"
+    "  border-block: 1px solid var(--line); overflow-wrap: anywhere }\n"
+    "#info span { display: inline-block; margin-right: 18px }\n"
+    "table { margin: 12px 20px; border-collapse: collapse; font-variant-numeric: tabular-nums }\n"
+    "th, td { padding: 3px 12px; text-align: right; border-bottom: 1px solid var(--line) }\n"
+    "tr > :first-child { text-align: left }\n"
+    "tr { cursor: pointer }\n"
+    "i { font-style: normal }\n"
+    "td i { display: inline-block; padding: 5px; border-radius: 3px; margin-right: 8px }\n"
     "</style></head><body>\n"
     "<header><label><input type='checkbox' id='show' checked>arrows</label>\n"
-    "<h1>hcq profile</h1><span id='facts'></span><div id='legend'></div></header>\n"
-    "<svg id='axis' height='26'></svg><svg id='chart'></svg><div id='tip'></div>\n"
-    "<footer>Wheel: zoom. Drag: move. Double click: all of it. Hover: details. Arrow: a command\n"
-    " that waited for another. <b id='note'></b></footer>\n"
+    "<input type='search' id='find' placeholder='a name, #submission'>\n"
+    "<h1>hcq profile</h1><span id='facts'></span></header>\n"
+    "<svg id='axis' height='26'></svg><svg id='chart'></svg>\n"
+    "<div id='info'></div><table id='table'></table>\n"
+    "<footer>Wheel, + and -: zoom. Drag, arrows: move. Double click, Home: all. Click: details\n"
+    " stay, Esc: no more. Arrow: a command that waited for another; red: a race.\n"
+    " <b id='note'></b></footer>\n"
     "<noscript>The timeline is drawn by a script.</noscript>\n"
     "<script type='application/json' id='data'>\n",
     "</script><script>\n"
     "'use strict';\n"
     "const DOT = ' \\u00b7 ';\n"
-    "const HEAD = 28, BAR = 36, PAD = 8, STEP = BAR + PAD, MOST_ARROWS = 1000, MOST_NAMES = 12;\n"
+    "const HEAD = 28, TOP = 20, BAR = 36, PAD = 8, STEP = BAR + PAD, MOST_ARROWS = 1000;\n"
     "const id = name => document.getElementById(name);\n"
     "const D = JSON.parse(id('data').textContent), F = D.otherData;\n"
-    "const chart = id('chart'), axis = id('axis');\n"
+    "const chart = id('chart'), axis = id('axis'), find = id('find'), info = id('info');\n"
     "\n"
     "function add(tag, parent, attributes, text) {\n"
     "  const e = document.createElementNS(parent.namespaceURI, tag);\n"
@@ -13831,34 +13846,41 @@ static const char *const hcqi_page[] = {
     "  return parent.appendChild(e);\n"
     "}\n"
     "\n"
-    "// ---- what there is: spans, names by their share, lanes of rows without overlap\n"
+    "// ---- what there is: spans, lanes of rows without overlap, names with their grids\n"
     "\n"
     "const of = (type, name) =>\n"
     "  D.traceEvents.filter(e => e.ph === type && (!name || e.name === name));\n"
     "const ns = us => Math.round(us * 1e3);\n"
-    "const S = of('X').map((e, i) => ({ ...e.args, id: i, track: e.tid - 1, name: e.name || '-',\n"
-    "  queue: e.args.queue || '-', begin: ns(e.ts), time: ns(e.dur), end: ns(e.ts) + ns(e.dur)\n"
-    "}));\n"
-    "const isHost = s => s.kind === 'synchronize';\n"
-    "const A = of('s').map(e => [e.args.from, e.args.to]);\n"
+    "const S = of('X').map((e, id) => ({ id, tid: e.tid, name: e.name || '-', kind: e.cat,\n"
+    "  args: e.args, grid: e.args.grid || '', submission: e.args.submission, begin: ns(e.ts),\n"
+    "  time: ns(e.dur), end: ns(e.ts) + ns(e.dur), y: 0, dim: false }));\n"
+    "const A = of('s').map(e => ({ from: S[e.args.from], to: S[e.args.to], kind: e.cat }));\n"
+    "const races = A.filter(a => a.kind === 'race');\n"
     "const total = S.reduce((most, s) => Math.max(most, s.end), 1);\n"
     "const whole = { from: -total * .01, to: total * 1.01 };\n"
     "const devices = of('M', 'process_name'), names = new Map();\n"
-    "const lanes = of('M', 'thread_name').map((e, track) => ({ name: e.args.name, index: e.pid,\n"
-    "  device: devices[track].args.name, track, rows: [], time: 0 }));\n"
+    "const lanes = of('M', 'thread_name').map((e, i) => ({ name: e.args.name, tid: e.tid,\n"
+    "  index: e.pid, device: devices[i].args.name, rows: [], subs: [], time: 0 }));\n"
     "for (const s of [...S].sort((a, b) => a.begin - b.begin || a.end - b.end)) {\n"
-    "  const n = names.get(s.name) || { name: s.name, host: isHost(s), calls: 0, time: 0 };\n"
-    "  const lane = lanes[s.track], late = s.begin + Math.min(F.clock_error_ns, s.time / 2);\n"
-    "  let row = lane.rows.findIndex(r => r[r.length - 1].end <= late);\n"
+    "  const key = s.name + DOT + s.grid, lane = lanes.find(l => l.tid === s.tid);\n"
+    "  const n = names.get(key) || { name: s.name, grid: s.grid, times: [], time: 0, bytes: 0 };\n"
+    "  const late = s.begin + Math.min(F.clock_error_ns, s.time / 2), sub = lane.subs.at(-1);\n"
+    "  let row = lane.rows.findIndex(r => r.at(-1).end <= late);\n"
     "  if (row < 0) { row = lane.rows.push([]) - 1; }\n"
     "  lane.rows[row].push(s);\n"
     "  lane.time += s.time;\n"
+    "  if (sub && sub.submission === s.submission) { sub.end = Math.max(sub.end, s.end); }\n"
+    "  else if (lane.name !== 'host 0') { lane.subs.push({ ...s }); }\n"
+    "  n.times.push(s.time);\n"
     "  n.time += s.time;\n"
-    "  n.calls++;\n"
-    "  names.set(s.name, n);\n"
+    "  n.bytes += s.args.bytes || 0;\n"
+    "  names.set(key, s.of = n);\n"
     "}\n"
     "const ranked = [...names.values()].sort((a, b) => b.time - a.time);\n"
-    "ranked.forEach((n, i) => { n.colour = `hsl(${(220 + i * 137.5) % 360} 60% 42%)`; });\n"
+    "ranked.forEach((n, i) => {\n"
+    "  n.colour = `hsl(${(220 + i * 137.5) % 360} 60% 42%)`;\n"
+    "  n.times.sort((a, b) => a - b);\n"
+    "});\n"
     "\n"
     "// ---- words\n"
     "\n"
@@ -13867,42 +13889,52 @@ static const char *const hcqi_page[] = {
     "const duration = ns => +(ns / unitOf(ns)[0]).toPrecision(3) + ' ' + unitOf(ns)[1];\n"
     "const group = n => n.toLocaleString('en');\n"
     "const count = (n, one, many) => group(n) + ' ' + (n === 1 ? one : many || one + 's');\n"
-    "\n"
-    "// ---- what stays: header, legend, lanes\n"
-    "\n"
-    "let view = whole, left = 0, right = 0, focus = null, hover = null, grid, arrowsAt, hotAt;\n"
-    "\n",
     "id('facts').textContent = [count(new Set(lanes.map(l => l.index)).size, 'device'),\n"
-    "  count(lanes.filter(l => l.name !== 'host 0').length, 'lane'),\n"
-    "  count(S.filter(s => !isHost(s)).length, 'command'),\n"
-    "  count(A.length, 'dependency', 'dependencies'), duration(total),\n"
-    "  count(F.synchronizations, 'synchronization'),\n"
+    "  count(lanes.length, 'lane'), count(S.length, 'event'),\n"
+    "  count(A.length - races.length, 'dependency', 'dependencies'), duration(total),\n"
     "  'clocks \\u00b1 ' + duration(F.clock_error_ns)].join(DOT);\n"
-    "add('b', id('facts'), {}, F.lost_events && DOT + count(F.lost_events, 'event') + ' lost');\n"
-    "const busy = S.reduce((sum, s) => sum + (isHost(s) ? 0 : s.time), 0) || 1;\n"
-    "const told = ranked.filter(n => !n.host);\n"
-    "for (const n of told.slice(0, MOST_NAMES)) {\n"
-    "  const chip = add('span', id('legend'), {});\n"
-    "  add('i', chip, {}).style.background = n.colour;\n"
-    "  chip.append(' ' + n.name);\n"
-    "  add('small', chip, {}, ' ' + (100 * n.time / busy).toFixed(1) + ' %' + DOT +\n"
-    "    group(n.calls) + ' \\u00d7 ' + duration(n.time / n.calls));\n"
-    "  chip.onclick = () => {\n"
-    "    focus = focus === n.name ? null : n.name;\n"
-    "    for (const c of id('legend').children) { c.className = ''; }\n"
-    "    chip.className = focus === null ? '' : 'on';\n"
-    "    draw();\n"
-    "  };\n"
+    "add('b', id('facts'), {}, (races.length ? DOT + count(races.length, 'race') : '') +\n"
+    "  (F.lost_events ? DOT + count(F.lost_events, 'event') + ' lost' : ''));\n"
+    "\n"
+    "// ---- the table\n"
+    "\n"
+    "const COLUMNS = [['name', n => n.name], ['count', n => n.times.length, group],\n"
+    "  ['total', n => n.time, duration], ['median', n => n.times[n.times.length - 1 >> 1],\n"
+    "  duration], ['min', n => n.times[0], duration], ['max', n => n.times.at(-1), duration],\n"
+    "  ['GB/s', n => n.bytes / n.time || 0, x => x ? x.toPrecision(3) : ''],\n"
+    "  ['grid', n => n.grid.split('x').reduce((all, k) => all * k, 1), (x, n) => n.grid]];\n"
+    "let by = 2, down = true;\n",
+    "\n"
+    "function table() {\n"
+    "  const value = COLUMNS[by][1], sign = down ? -1 : 1;\n"
+    "  id('table').replaceChildren();\n"
+    "  const head = add('tr', id('table'), {});\n"
+    "  COLUMNS.forEach(([title], i) => {\n"
+    "    const mark = i !== by ? '' : down ? ' \\u25be' : ' \\u25b4';\n"
+    "    add('th', head, { tabindex: 0 }, title + mark).onclick = () => {\n"
+    "      [by, down] = [i, i === by ? !down : i > 0];\n"
+    "      table();\n"
+    "    };\n"
+    "  });\n"
+    "  ranked.sort((a, b) => sign * (value(a) < value(b) ? -1 : +(value(a) > value(b))));\n"
+    "  for (const n of ranked) {\n"
+    "    const row = add('tr', id('table'), {}), name = add('td', row, {});\n"
+    "    add('i', name, {}).style.background = n.colour;\n"
+    "    name.append(n.name);\n"
+    "    COLUMNS.slice(1).forEach(([, get, show]) => add('td', row, {}, show(get(n), n)));\n"
+    "    row.onclick = () => search(find.value === n.name ? '' : n.name);\n"
+    "  }\n"
     "}\n"
-    "const rest = told.length - MOST_NAMES;\n"
-    "if (rest > 0) { add('small', id('legend'), {}, `and ${rest} more`); }\n"
+    "\n"
+    "// ---- what stays: lanes\n"
+    "\n"
+    "let view = whole, left = 0, right = 0, chosen = null, hover = null, grid, arrowsAt, hotAt;\n"
     "\n"
     "function layout() {\n"
     "  const wide = document.documentElement.clientWidth, back = add('g', chart, {});\n"
     "  let y = 2, device = -1;\n"
     "  chart.replaceChildren(back);\n"
-    "  left = wide < 700 ? 100 : 140;\n"
-    "  right = wide - 26;\n"
+    "  [left, right] = [wide < 700 ? 100 : 140, wide - 26];\n"
     "  grid = add('g', chart, {});\n"
     "  for (const lane of lanes) {\n"
     "    if (lane.index !== device) {\n"
@@ -13910,16 +13942,15 @@ static const char *const hcqi_page[] = {
     "      y += HEAD;\n"
     "      device = lane.index;\n"
     "    }\n"
-    "    const height = Math.max(lane.rows.length, 1) * STEP + PAD;\n"
-    "    const [kind, number] = lane.name.split(' ');\n"
-    "    const g = add('g', chart, { 'class': 'lane', 'data-track': lane.track,\n"
-    "      'data-device': lane.device, 'data-kind': kind, 'data-lane': number });\n"
+    "    const height = lane.rows.length * STEP + TOP, [kind, number] = lane.name.split(' ');\n"
+    "    const g = add('g', chart, { 'class': 'lane', 'data-device': lane.device,\n"
+    "      'data-kind': kind, 'data-lane': number });\n"
     "    add('rect', back, { 'class': 'back', x: left, y, width: right - left, height });\n"
-    "    add('text', g, { x: 32, y: y + 23 }, lane.name);\n"
-    "    add('text', g, { 'class': 'busy', x: 32, y: y + 38 },\n"
+    "    add('text', g, { x: 32, y: y + 33 }, lane.name);\n"
+    "    add('text', g, { 'class': 'tick', x: 32, y: y + 48 },\n"
     "      Math.round(100 * lane.time / total) + ' % busy');\n"
-    "    lane.rows.forEach((row, i) => row.forEach(s => { s.y = y + PAD + i * STEP; }));\n"
-    "    lane.bars = add('g', g, {});\n"
+    "    lane.rows.forEach((row, i) => row.forEach(s => { s.y = y + TOP + i * STEP; }));\n"
+    "    [lane.y, lane.bars] = [y, add('g', g, {})];\n"
     "    y += height + 6;\n"
     "  }\n"
     "  const box = { x: left, y: 0, width: right - left, height: y }; // cuts off what leaves it\n"
@@ -13929,10 +13960,10 @@ static const char *const hcqi_page[] = {
     "  draw();\n"
     "}\n"
     "\n"
-    "// ---- what moves: ticks, bars, arrows\n"
+    "// ---- what moves: ticks, submissions, bars, arrows\n"
     "\n"
     "const X = ns => left + (ns - view.from) * (right - left) / (view.to - view.from);\n"
-    "\n",
+    "\n"
     "function ticks() {\n"
     "  const rough = Math.max(1, (view.to - view.from) * 110 / (right - left));\n"
     "  const ten = Math.pow(10, Math.floor(Math.log10(rough)));\n"
@@ -13949,40 +13980,49 @@ static const char *const hcqi_page[] = {
     "    add('text', axis, { 'class': 'tick', x, y: 16, 'text-anchor': 'middle' },\n"
     "      (i * step / unit).toFixed(digits) + ' ' + word);\n"
     "  }\n"
+    "}\n",
+    "\n"
+    "// What is in view of a list in order. Those too narrow to see are one, a few pixels wide.\n"
+    "function runs(list, narrow) {\n"
+    "  const all = [];\n"
+    "  let run = null, i = list.findIndex(s => s.end >= view.from);\n"
+    "  for (; i >= 0 && i < list.length && list[i].begin <= view.to; i++) {\n"
+    "    const s = list[i], x0 = X(s.begin), x1 = X(s.end), small = x1 - x0 < narrow;\n"
+    "    if (!run || !small || !run.small || s.dim !== run.dim || x0 - run.x1 > narrow / 2 ||\n"
+    "        x1 - run.x0 > 2 * narrow) {\n"
+    "      all.push(run = { x0, dim: s.dim, small, first: s, span: s, count: 0, time: 0 });\n"
+    "    }\n"
+    "    [run.x1, run.last] = [x1, s];\n"
+    "    run.count++;\n"
+    "    run.time += s.time;\n"
+    "    run.chosen ||= s === chosen;\n"
+    "    if (s.time > run.span.time) { run.span = s; } // whose colour it has\n"
+    "  }\n"
+    "  return all;\n"
     "}\n"
     "function bar(lane, run) {\n"
-    "  const s = run.span, y = s.y;\n"
+    "  const s = run.span, y = s.y, on = run.chosen ? ' chosen' : '';\n"
     "  const x = Math.max(run.x0, left), room = Math.min(run.x1, right) - x;\n"
     "  const width = Math.max(room > 5 ? room - 1 : room, 1);\n"
-    "  add('rect', lane.bars, { 'class': run.dim ? 'bar dim' : 'bar', x: x.toFixed(2), y,\n"
-    "    width: width.toFixed(2), height: BAR, rx: Math.min(4, width / 3).toFixed(1),\n"
-    "    fill: names.get(s.name).colour, 'data-span': s.id, 'data-count': run.count }).run = run;\n"
+    "  add('rect', lane.bars, { 'class': 'bar' + (run.dim ? ' dim' : '') + on, fill: s.of.colour,\n"
+    "    x: x.toFixed(2), y, width: width.toFixed(2), height: BAR, rx: Math.min(4, width / 3),\n"
+    "    'data-span': s.id, 'data-count': run.count }).run = run;\n"
     "  if (room < 24 || run.dim) { return; }\n"
     "  const box = add('svg', lane.bars, { x: x + 5, y, width: room - 8, height: BAR });\n"
     "  add('text', box, { 'class': 'label', y: 16 }, s.name); // cut off where the bar ends\n"
     "  if (room > 62) { add('text', box, { 'class': 'label time', y: 29 }, duration(s.time)); }\n"
     "}\n"
     "\n"
-    "// Bars too narrow to see are drawn together, a few pixels at a time, in the\n"
-    "// colour of the longest.\n"
-    "function bars(lane, row) {\n"
-    "  let run = null, i = row.findIndex(s => s.end >= view.from);\n"
-    "  for (; i >= 0 && i < row.length && row[i].begin <= view.to; i++) {\n"
-    "    const s = row[i], x0 = X(s.begin), x1 = X(s.end), small = x1 - x0 < 2;\n"
-    "    const dim = focus !== null && s.name !== focus;\n"
-    "    const joins = run && small && run.small && dim === run.dim && x0 - run.x1 <= 1 &&\n"
-    "      x1 - run.x0 <= 4;\n"
-    "    if (run && !joins) { bar(lane, run); }\n"
-    "    run = joins ? run : { x0, dim, small, span: s, count: 0, time: 0 };\n"
-    "    run.x1 = x1;\n"
-    "    run.count++;\n"
-    "    run.time += s.time;\n"
-    "    if (s.time > run.span.time) { run.span = s; }\n"
-    "  }\n"
-    "  if (run) { bar(lane, run); }\n"
+    "function submission(lane, run) { // a bracket over its bars\n"
+    "  const x0 = Math.max(run.x0, left), x1 = Math.max(Math.min(run.x1, right) - 1, x0);\n"
+    "  const first = run.first.submission, last = run.last.submission;\n"
+    "  const text = '#' + first + (first === last ? '' : '\\u2013' + last);\n"
+    "  const g = add('g', lane.bars, { 'class': 'sub', 'data-first': first, 'data-last': last });\n"
+    "  add('path', g, { d: `M${x0.toFixed(1)} ${lane.y + 18}v-3H${x1.toFixed(1)}v3` });\n"
+    "  if (text.length * 7 < x1 - x0) { add('text', g, { x: x0 + 2, y: lane.y + 12 }, text); }\n"
     "}\n"
     "\n"
-    "function arrow(parent, name, from, to, number) {\n"
+    "function arrow(parent, name, { from, to }, number) {\n"
     "  const down = Math.sign(to.y - from.y), end = X(from.end), begin = X(to.begin);\n"
     "  const x1 = (end - Math.min(5, (end - X(from.begin)) / 2)).toFixed(1);\n"
     "  const x2 = (begin + Math.min(5, (X(to.end) - begin) / 2)).toFixed(1);\n"
@@ -13996,32 +14036,72 @@ static const char *const hcqi_page[] = {
     "\n"
     "function arrows() { // those that lie upon each other as one\n"
     "  const seen = new Map();\n"
-    "  for (const [f, t] of id('show').checked ? A : []) {\n"
-    "    const from = S[f], to = S[t], x1 = X(from.end), x2 = X(to.begin);\n"
-    "    if (Math.max(x1, x2) < left || Math.min(x1, x2) > right) { continue; }\n"
-    "    if (focus !== null && from.name !== focus && to.name !== focus) { continue; }\n"
-    "    const key = [x1 >> 1, x2 >> 1, from.y, to.y].join(), old = seen.get(key);\n"
-    "    if (old) { old.number++; } else { seen.set(key, { from, to, number: 1 }); }\n"
+    "  for (const a of id('show').checked ? A : races) {\n"
+    "    const { from, to } = a, x1 = X(from.end), x2 = X(to.begin), hidden = from.dim && to.dim;\n"
+    "    if (Math.max(x1, x2) < left || Math.min(x1, x2) > right || hidden) { continue; }\n"
+    "    const key = [x1 >> 1, x2 >> 1, from.y, to.y, a.kind].join(), old = seen.get(key);\n"
+    "    if (old) { old.number++; } else { seen.set(key, { ...a, number: 1 }); }\n"
     "  }\n"
     "  const many = seen.size > MOST_ARROWS;\n"
     "  id('note').textContent = many ? `Zoom in to see ${group(seen.size)} arrows.` : '';\n"
     "  arrowsAt.replaceChildren();\n"
     "  arrowsAt.setAttribute('opacity', Math.max(.4, 1 - seen.size / MOST_ARROWS));\n"
-    "  const all = many ? [] : seen.values();\n"
-    "  for (const a of all) { arrow(arrowsAt, '', a.from, a.to, a.number); }\n"
+    "  for (const a of seen.values()) {\n"
+    "    if (!many || a.kind === 'race') { arrow(arrowsAt, a.kind, a, a.number); }\n"
+    "  }\n"
     "}\n"
-    "\n",
+    "\n"
     "function draw() {\n"
-    "  point(null);\n"
     "  ticks();\n"
     "  for (const lane of lanes) {\n"
     "    lane.bars.replaceChildren();\n"
-    "    lane.rows.forEach(row => bars(lane, row));\n"
+    "    runs(lane.subs, 46).forEach(run => submission(lane, run));\n"
+    "    for (const row of lane.rows) { runs(row, 2).forEach(run => bar(lane, run)); }\n"
     "  }\n"
     "  arrows();\n"
+    "  tell(null);\n"
     "}\n"
     "\n"
-    "// ---- what the mouse does\n"
+    "// ---- details: of what is under the mouse, or else was chosen\n",
+    "\n"
+    "function part(title, text) {\n"
+    "  const span = add('span', info, {});\n"
+    "  add('i', span, {}, title && title + ' ');\n"
+    "  span.append(text);\n"
+    "  return span;\n"
+    "}\n"
+    "function links(run, title, kind, here, there) { // and arrows\n"
+    "  const ends = run.count > 1 ? [] : A.filter(a => a.kind === kind && a[here] === run.span);\n"
+    "  const span = ends.length && part(title, '');\n"
+    "  ends.slice(0, 5).forEach((a, i) => {\n"
+    "    const other = a[there];\n"
+    "    add('a', span, { href: '#' + other.id }, `${other.name} of #${other.submission}`);\n"
+    "    span.append(i + 1 < ends.length ? ', ' : '');\n"
+    "    arrow(hotAt, kind === 'race' ? 'race' : 'hot', a, 1);\n"
+    "  });\n"
+    "}\n"
+    "function tell(under) {\n"
+    "  const run = under || chosen && { span: chosen, count: 1 }, s = run && run.span;\n"
+    "  const at = ns => (ns / 1e3).toFixed(3) + ' ' + UNITS[2][1];\n"
+    "  hover = under;\n"
+    "  info.replaceChildren();\n"
+    "  hotAt.replaceChildren();\n"
+    "  if (!run) { return part('', 'Point at a command.'); }\n"
+    "  if (run.count > 1) { part('', count(run.count, 'command') + ', the longest:'); }\n"
+    "  part('', s.name);\n"
+    "  part('time', duration(s.time));\n"
+    "  part('from, to', at(s.begin) + ', ' + at(s.end));\n"
+    "  part('submission', `#${s.submission}, command ${s.args.command}, ${s.kind}`);\n"
+    "  for (const key of ['queue', 'grid', 'bytes', 'GB/s']) {\n"
+    "    if (s.args[key]) { part(key, s.args[key]); }\n"
+    "  }\n"
+    "  links(run, 'waited for', 'wait', 'to', 'from');\n"
+    "  links(run, 'waited for it', 'wait', 'from', 'to');\n"
+    "  links(run, 'races with', 'race', 'to', 'from');\n"
+    "  links(run, 'races with', 'race', 'from', 'to');\n"
+    "}\n"
+    "\n"
+    "// ---- what mouse and keyboard do\n"
     "\n"
     "let waiting = false, drag = null;\n"
     "\n"
@@ -14032,36 +14112,19 @@ static const char *const hcqi_page[] = {
     "  if (!waiting) { requestAnimationFrame(() => { waiting = false; draw(); }); }\n"
     "  waiting = true;\n"
     "}\n"
-    "function details(run) {\n"
-    "  const s = run.span, at = ns => (ns / 1e3).toFixed(3) + ' ' + UNITS[2][1];\n"
-    "  const parts = [count(run.count, 'command'), 'busy: ' + duration(run.time),\n"
-    "    'longest: ' + s.name + ', ' + duration(s.time)];\n"
-    "  const ends = (here, there) => A.filter(a => a[here] === s.id).slice(0, 5)\n"
-    "    .map(a => S[a[there]].name + ' of #' + S[a[there]].submission).join(', ');\n"
-    "  const before = ends(1, 0), behind = ends(0, 1);\n"
-    "  const rate = s.time ? ', ' + (s.bytes / s.time).toPrecision(3) + ' GB/s' : '';\n"
-    "  return run.count > 1 ? parts : [s.name, 'time: ' + duration(s.time),\n"
-    "    `from, to: ${at(s.begin)}, ${at(s.end)}`, 'kind: ' + s.kind, 'queue: ' + s.queue,\n"
-    "    `submission: #${s.submission}, command ${s.command}`,\n"
-    "    s.bytes && `bytes: ${group(s.bytes)}${rate}`,\n"
-    "    before && 'waited for: ' + before, behind && 'waited for it: ' + behind];\n"
+    "function choose() { // what the address names, so that links and the way back do it, too\n"
+    "  const s = chosen = S[location.hash.slice(1)] || null, half = (view.to - view.from) / 2;\n"
+    "  const middle = s && (s.begin > view.to || s.end < view.from) ? s.begin : view.from + half;\n"
+    "  look(middle - half, middle + half);\n"
     "}\n"
-    "\n"
-    "function point(event) { // the tooltip and the arrows of what is under the mouse\n"
-    "  const run = event && event.target.run || null, tip = id('tip');\n"
-    "  tip.style.display = run ? 'block' : 'none';\n"
-    "  if (run !== hover) { hotAt.replaceChildren(); }\n"
-    "  if (run && run !== hover) {\n"
-    "    tip.textContent = details(run).filter(line => line).join('\\n');\n"
-    "    const ends = run.count > 1 ? [] : A.filter(a => a.includes(run.span.id));\n"
-    "    ends.forEach(([f, t]) => arrow(hotAt, 'hot', S[f], S[t], 1));\n"
+    "function search(value) {\n"
+    "  const text = value.toLowerCase();\n"
+    "  find.value = value;\n"
+    "  for (const s of S) {\n"
+    "    s.dim = text !== '#' + s.submission && !s.name.toLowerCase().includes(text);\n"
     "  }\n"
-    "  hover = run;\n"
-    "  if (!run) { return; }\n"
-    "  const x = event.clientX + 14, y = event.clientY + 18, high = tip.offsetHeight;\n"
-    "  tip.style.left = Math.max(Math.min(x, innerWidth - tip.offsetWidth - 8), 0) + 'px';\n"
-    "  tip.style.top = (y + high > innerHeight ? Math.max(y - high - 30, 0) : y) + 'px';\n"
-    "}\n"
+    "  draw();\n"
+    "}\n",
     "\n"
     "chart.onwheel = axis.onwheel = event => {\n"
     "  if (event.clientX < left) { return; } // there the page scrolls\n"
@@ -14073,20 +14136,40 @@ static const char *const hcqi_page[] = {
     "  look(t - (t - view.from) * k + aside * scale, t + (view.to - t) * k + aside * scale);\n"
     "};\n"
     "chart.onpointermove = event => {\n"
-    "  if (!drag) { return point(event); }\n"
+    "  const run = event.target.run || null;\n"
+    "  if (!drag && run !== hover) { tell(run); }\n"
+    "  if (!drag || Math.abs(drag.x - event.clientX) < 4) { return; }\n"
     "  const by = (drag.x - event.clientX) * (drag.to - drag.from) / (right - left);\n"
+    "  drag.run = null;\n"
     "  look(drag.from + by, drag.to + by);\n"
     "};\n"
     "chart.onpointerdown = event => {\n"
-    "  drag = { x: event.clientX, ...view };\n"
+    "  drag = { x: event.clientX, run: event.target.run, ...view };\n"
     "  chart.setPointerCapture(event.pointerId);\n"
     "};\n"
-    "chart.onpointerup = chart.onpointercancel = () => { drag = null; };\n"
-    "chart.onpointerleave = () => point(null);\n"
+    "chart.onpointerup = chart.onpointercancel = () => {\n"
+    "  if (drag.run) { location.hash = drag.run.span.id; }\n"
+    "  drag = null;\n"
+    "};\n"
+    "chart.onpointerleave = () => tell(null);\n"
     "chart.ondblclick = () => look(whole.from, whole.to);\n"
+    "onkeydown = event => {\n"
+    "  const wide = view.to - view.from, to = { '+': [.25, -.25], '-': [-.5, .5],\n"
+    "    ArrowLeft: [-.2, -.2], ArrowRight: [.2, .2], Home: [-1e9, 1e9] }[event.key];\n"
+    "  if (event.target === find || event.ctrlKey || event.altKey || event.metaKey) { return; }\n"
+    "  if (event.key === 'Enter') { event.target.click(); }\n"
+    "  if (event.key === 'Escape') { location.hash = ''; }\n"
+    "  if (!to) { return; }\n"
+    "  event.preventDefault();\n"
+    "  look(view.from + to[0] * wide, view.to + to[1] * wide);\n"
+    "};\n"
+    "find.oninput = () => search(find.value);\n"
     "id('show').onchange = draw;\n"
     "onresize = layout;\n"
+    "onhashchange = choose;\n"
+    "table();\n"
     "layout();\n"
+    "choose();\n"
     "</script></body></html>\n",
     NULL
 };
@@ -14100,11 +14183,10 @@ static void hcqi_report_write(hcqi_text *t, const hcqi_report *r) {
     if (page) { hcqi_print(t, "%s", hcqi_page[0]); }
     hcqi_print(t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     for (uint32_t i = 0; i < r->track_count; i++) { hcqi_trace_track(t, r, i); }
-    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(t, r, &r->spans[i]); }
+    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(t, r, i); }
     for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(t, r, i); }
-    hcqi_print(t, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
-               "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
-               (unsigned long long)r->lost, (unsigned long long)r->syncs);
+    hcqi_print(t, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu}}\n",
+               (unsigned long long)r->error_ns, (unsigned long long)r->lost);
     for (int i = 1; page && hcqi_page[i] != NULL; i++) { hcqi_print(t, "%s", hcqi_page[i]); }
 }
 
@@ -14115,8 +14197,8 @@ HCQI_COLD_END
 /* A version that is encoded while the device is profiled has timestamps between
    its commands. They are read when its job is over, before anybody else gets the
    version, and become events in a ring. A command is at two sites: its number in
-   a launch, and its epoch in a lane. A wait is a flow from site to site, in a
-   ring, too. A report copies both rings and finds the flows' ends. */
+   a launch or an epoch, and its epoch in a lane. A wait is a flow from site to site,
+   in a ring, too. A report copies both rings and finds the flows' ends. */
 
 /* One block: the profile, its names, its rings. */
 static HCQI_COLD hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
@@ -14164,8 +14246,11 @@ static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
     return copies || p->kind == HCQ_COMMAND_FILL ? p->u.copy.size : 0; /* fill's is there, too */
 }
 
-static hcqi_site hcqi_launch_site(uint64_t launch, uint64_t half) {
+static hcqi_site hcqi_command_site(uint64_t launch, hcqi_site lane, uint64_t half) {
     hcqi_site site = { HCQI_IN_LAUNCH | launch, half };
+    if (launch != 0) { return site; }
+    site.place |= HCQI_IN_EPOCH | lane.place;
+    site.at |= lane.at << 32;
     return site;
 }
 
@@ -14209,14 +14294,15 @@ static void hcqi_profile_collect(const hcq_job *job) {
     memset(&event, 0, sizeof event);
     event.submission = job->submission;
     event.launch = job->launch == NULL ? 0 : job->launch->serial;
-    event.lane = (uint32_t)(job->lane - v->dev->lanes);
+    event.lane = (uint16_t)(job->lane - v->dev->lanes);
     event.queue = hcqi_profile_name(p, v->queue->label);
     for (uint32_t i = 0, seg = 0; i < v->count; i++) {
         const hcq_packet *packet = &v->packets[i];
         if (seg + 1 < v->segment_count && i >= v->segments[seg + 1].first) { seg++; }
         if (packet->kind == HCQ_COMMAND_WAIT && (packet->flags & HCQI_RELATIVE)) {
-            hcqi_profile_flow(p, hcqi_launch_site(event.launch, packet->u.relative.from),
-                              hcqi_launch_site(event.launch, hcqi_packet_half(packet)));
+            hcqi_site from = { HCQI_IN_LAUNCH | event.launch, packet->u.relative.from }, to = from;
+            to.at = hcqi_packet_half(packet);
+            hcqi_profile_flow(p, from, to);
         } else if (packet->kind == HCQ_COMMAND_TIMESTAMP && packet->u.stamp.signal == NULL) {
             last = hcqi_later(last, hcqi_lane_stamp(job->lane, job->epoch, mark++));
             if (open != NULL) { open->end = last; }
@@ -14229,6 +14315,9 @@ static void hcqi_profile_collect(const hcq_job *job) {
             *open = event;
             open->bytes = hcqi_packet_bytes(packet);
             open->kind = packet->kind;
+            if (packet->kind == HCQ_COMMAND_EXEC) {
+                memcpy(open->grid, packet->u.exec.grid, sizeof open->grid);
+            }
             open->half = hcqi_packet_half(packet);
             int host = v->segments[seg].host; /* the service thread took both times */
             uint32_t given = seg;      /* a host command is of what is given behind it */
@@ -14240,6 +14329,16 @@ static void hcqi_profile_collect(const hcq_job *job) {
         }
     }
     job->lane->timed = last;
+}
+
+static void hcqi_profile_add(const hcq_device *dev, const hcqi_event *e, const char *name) {
+    hcqi_profile *p = dev->profile;
+    hcqi_event *made = &p->events[p->added++ % p->capacity];
+    *made = *e;
+    made->end = hcq_sys_now_ns();
+    made->lane = (uint16_t)dev->lane_count;
+    made->name = hcqi_profile_name(p, name);
+    made->queue = p->slots;
 }
 
 /* A version that the profile is to have timestamps in; NULL: there are none. */
@@ -14276,6 +14375,7 @@ HCQI_DEF HCQI_COLD hcq_result hcq_profile_start(hcq_device *device, const hcq_pr
         p->clock = clock;
         p->collect = hcqi_profile_collect;
         p->waits = hcqi_profile_waits;
+        p->host = hcqi_profile_add;
         p->first = device->next_number;
         p->on = 1;
         device->profile = p;
@@ -14314,10 +14414,10 @@ static HCQI_COLD hcq_profile_event hcqi_profile_public(hcq_device *dev, const hc
     out.lane = UINT32_MAX;
     out.kind = (hcq_command_kind)e->kind;
     out.command = (int32_t)(e->half / 2);
+    memcpy(&out.grid, e->grid, sizeof out.grid);
     memcpy(out.queue, dev->profile->names[e->queue], sizeof out.queue);
-    hcqi_copy_label(out.name, out.kind == HCQ_COMMAND_SYNC ? hcqi_kind_text(e->kind)
-                                                           : dev->profile->names[e->name]);
-    if (out.kind == HCQ_COMMAND_SYNC) { return out; }
+    memcpy(out.name, dev->profile->names[e->name], sizeof out.name);
+    if (e->lane == dev->lane_count) { return out; }
     out.begin_ns = hcq_clock_to_host(clock, e->begin);
     out.end_ns = hcq_clock_to_host(clock, e->end);
     out.error_ns = clock->error_ns;
@@ -14356,16 +14456,14 @@ static HCQI_COLD int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hc
     *flow = hcqi_later(*flow, hcqi_profile_oldest(p, p->flowed));
     for (int i = 0; i < HCQI_REPORT_STEP && *event < were->added; i++) {
         const hcqi_event *e = &p->events[(*event)++ % p->capacity];
-        int sync = e->kind == HCQ_COMMAND_SYNC;
-        if (sync && r->format == HCQ_PROFILE_SUMMARY) { /* its rows are commands */
-            r->lost--;
-            continue;
-        }
+        hcqi_site nowhere = { 0, 0 };
         hcqi_span *s = &r->spans[r->span_count++];
         s->event = hcqi_profile_public(dev, &were->clock, e);
-        s->launch = hcqi_launch_site(e->launch, e->half);
-        s->lane = sync ? s->launch : hcqi_lane_site(&dev->lanes[e->lane], e->epoch);
+        s->lane = e->lane == dev->lane_count ? nowhere
+                                             : hcqi_lane_site(&dev->lanes[e->lane], e->epoch);
+        s->exact = hcqi_command_site(e->launch, s->lane, e->half);
         s->track = track + e->lane;
+        r->tracks[s->track].spans++;
         if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }
         r->end_ns = hcqi_later(r->end_ns, s->event.end_ns);
     }
@@ -14387,7 +14485,7 @@ static HCQI_COLD int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
     hcqi_leave();
     uint64_t event = hcqi_profile_oldest(&were, were.added);
     uint64_t flow = hcqi_profile_oldest(&were, were.flowed);
-    uint32_t tracks = dev->lane_count + (were.syncs != 0);
+    uint32_t tracks = dev->lane_count + 1;
     const hcq_memory_hooks *hooks = &r->arena.hooks;
     if (!HCQI_GROW(hooks, r->tracks, r->track_room, (uint64_t)track + tracks) ||
         !HCQI_GROW(hooks, r->spans, r->span_room, spans + were.added - event) ||
@@ -14395,7 +14493,7 @@ static HCQI_COLD int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
         return 0;
     }
     for (uint32_t k = 0; k < tracks; k++) {
-        hcqi_track one = { dev, k, were.syncs, were.sync_ns };
+        hcqi_track one = { dev, k, 0 };
         r->tracks[r->track_count++] = one;
     }
     for (int more = 1; more; hcqi_leave()) {
@@ -14403,7 +14501,6 @@ static HCQI_COLD int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
         more = hcqi_report_piece(r, dev, &were, track, &event, &flow);
     }
     r->lost += were.added - (r->span_count - spans);
-    r->syncs += were.syncs;
     r->error_ns = hcqi_later(r->error_ns, were.clock.error_ns);
     return 1;
 }
@@ -14418,8 +14515,8 @@ static int hcqi_key_compare(const void *one, const void *other) {
     return a->span < b->span ? -1 : a->span > b->span;
 }
 
-/* The last span of a lane up to an epoch (`past` 1), or the first from it on (0); of
-   a launch the command itself. NULL: none. */
+/* The last span of a lane up to an epoch (`past` 1), or the first from it on (0); with
+   HCQI_IN_LAUNCH the command itself. NULL: none. */
 static const hcqi_key *hcqi_key_find(const hcqi_key *keys, uint64_t count, hcqi_site site,
                                      uint64_t past) {
     uint64_t low = 0, high = count;
@@ -14443,18 +14540,24 @@ static HCQI_COLD int hcqi_report_arrows(hcqi_report *r) {
     hcqi_key *keys = HCQI_TAKE(&r->arena, hcqi_key, 2 * (uint64_t)r->span_count);
     if (keys == NULL) { return 0; }
     for (uint32_t i = 0; i < r->span_count; i++) {
-        keys[count].site = r->spans[i].launch;
+        keys[count].site = r->spans[i].exact;
         keys[count++].span = i;
         keys[count].site = r->spans[i].lane;
         keys[count++].span = i;
     }
     qsort(keys, (size_t)count, sizeof *keys, hcqi_key_compare);
     for (uint32_t i = 0; i < flows; i++) {
-        const hcqi_key *from = hcqi_key_find(keys, count, r->flows[i].from, 1);
-        const hcqi_key *to = hcqi_key_find(keys, count, r->flows[i].to, 0);
+        hcqi_flow *f = &r->flows[i], *made = &r->flows[r->flow_count];
+        uint64_t race = f->from.place & HCQI_RACE;
+        f->from.place ^= race;
+        const hcqi_key *from = hcqi_key_find(keys, count, f->from, 1);
+        const hcqi_key *to = hcqi_key_find(keys, count, f->to, 0);
         if (from == NULL || to == NULL || from->span == to->span) { continue; }
-        r->flows[r->flow_count].from.at = from->span;
-        r->flows[r->flow_count++].to.at = to->span;
+        made->from.place = race;
+        made->from.at = from->span;
+        made->to.at = to->span;
+        r->flow_count++;
+        r->race_count += race != 0;
     }
     return 1;
 }

@@ -781,9 +781,10 @@ static hcqi_deed *hcqi_actor_deed(hcqi_actor *me) {
         d->number = me->job->submission;
         d->job = me->job->number;
         d->dev = me->job->lane->dev;
-        d->key = hcqi_hash(v->queue->serial,
-                           hcqi_half_number(d->index, me->packet->flags & HCQI_SECOND));
-        d->site = hcqi_lane_site(me->job->lane, me->job->lane->epoch + 1);
+        uint64_t half = hcqi_packet_half(me->packet);
+        d->key = hcqi_hash(v->queue->serial, half);
+        d->site = hcqi_command_site(me->job->launch == NULL ? 0 : me->job->launch->serial,
+                                    hcqi_lane_site(me->job->lane, me->job->lane->epoch + 1), half);
         snprintf(d->what, sizeof d->what, "%s", hcqi_packet_name(labels, me->packet));
         memcpy(d->queue, v->queue->label, sizeof d->queue);
         snprintf(d->where, sizeof d->where, "%s", me->what);
@@ -1094,6 +1095,12 @@ static void hcqi_race_hint(const hcqi_actor *me, const hcqi_deed *d) {
 static void hcqi_race_tell(hcqi_actor *me, const hcqi_bytes *b, const hcqi_deed *other,
                            int other_writes, int exact) {
     char one[224], two[224];
+    const hcqi_deed *mine = hcqi_actor_deed(me);
+    if (mine != NULL && exact && me->job != NULL && other->index != HCQI_NONE &&
+        hcqi_profile_on(me->dev)) {
+        hcqi_site from = { other->site.place | HCQI_RACE, other->site.at };
+        hcqi_profile_flow(me->dev->profile, from, mine->site);
+    }
     if (!hcqi_race_new(me, other->key, exact, two)) { return; }
     hcqi_deed_text(other, one, sizeof one);
     hcqi_race_say(me, "%srace: %s %s bytes %llu to %llu of a buffer of %llu of '%s',", me->maybe,

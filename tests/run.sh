@@ -46,6 +46,7 @@
 #            say, one of them over ranks of MPI; every row of the benchmark runs; the
 #            compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     980 more seeds; all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
+#            a profile of 100,000 events opens within two seconds;
 #            every version of CUDA's driver, 100 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
 #            on every variant, many seeds, suites again and again, minutes of
@@ -216,6 +217,7 @@ asan-alloc             full     -           program asan alloc cpu
 valgrind-mock          full     -           program valgrind conformance mock --quick
 valgrind-misuse        full     -           program valgrind misuse cpu --quick
 graph-long             full     cpu         on_one program gcc graph all --seeds 4000
+profile-big            full     cpu         script tests/core/profile.sh --big
 bench                  full     -           bench --quick
 END
 }

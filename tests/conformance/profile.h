@@ -68,11 +68,65 @@ static void check_profiled_queue(const char *file, int line, const hcq_profile_e
         test_number(file, line, "the bytes", e[i].bytes, rows[i].bytes);
         test_number(file, line, "the lane's kind", e[i].lane_kind, HCQ_COMPUTE);
         test_number(file, line, "the lane", e[i].lane, 0);
+        test_number(file, line, "the grid", e[i].grid.x, rows[i].kind == HCQ_COMMAND_EXEC);
         CHECK(strcmp(e[i].name, rows[i].name) == 0);
         CHECK(strcmp(e[i].queue, "the frame") == 0);
         /* Nothing lies between: one time is the end of one and the next's begin. */
         CHECK(i == 0 || e[i - 1].end_ns == e[i].begin_ns);
     }
+}
+
+/* Whoever does the copy of an eager call, the host or a device, in one piece or in many: all
+   bytes are in the profile, within the call's time. */
+TEST(profile_of_eager_copies) {
+    enum { SMALL = 64, LARGE = (5 << 20) + 4, WAYS = 5 };
+    NEED_PROFILE();
+    uint8_t *from = calloc(1, LARGE), *to = calloc(1, LARGE);
+    for (uint32_t i = 0; i < LARGE; i++) { from[i] = (uint8_t)(i % 251); }
+    for (int turn = 0; turn < 4 * WAYS; turn++) {
+        const int way = turn % WAYS;
+        const uint64_t size = turn / WAYS % 2 ? LARGE : SMALL;
+        const uint32_t flags = turn / WAYS / 2 ? HCQ_HOST_VISIBLE : 0;
+        hcq_buffer a, b;
+        uint64_t bytes = 0, begin, end;
+        CHECK_OK(hcq_alloc(T.dev, size, flags, &a));
+        CHECK_OK(hcq_alloc(T.dev, size, flags, &b));
+        CHECK_OK(hcq_copyin(a, from, size));
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        begin = hcq_sys_now_ns();
+        switch (way) {
+        case 0: CHECK_OK(hcq_copyin(b, from, size)); break;
+        case 1: CHECK_OK(hcq_copyout(to, a, size)); break;
+        case 2: CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_host(from, size), size,
+                                      0, BOUND)); break;
+        case 3: CHECK_OK(hcq_transfer(hcq_transfer_host(to, size), hcq_transfer_device(a), size,
+                                      HCQ_UNORDERED, BOUND)); break;
+        default: CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), size, 0,
+                                       BOUND));
+        }
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        end = hcq_sys_now_ns();
+        CHECK_OK(hcq_profile_stop(T.dev));
+        CHECK_OK(hcq_copyin(b, from, size)); /* not in it any more */
+        CHECK_OK(hcq_copyout(to, b, size));
+        const uint32_t count = PROFILE_READ(T.dev);
+        for (uint32_t i = 0; i < count; i++) {
+            const hcq_profile_event *e = &profiled[i];
+            CHECK(e->begin_ns + e->error_ns >= begin && e->end_ns <= end + e->error_ns);
+            if (e->kind == HCQ_COMMAND_SYNC) { continue; }
+            CHECK(e->kind == HCQ_COMMAND_COPY && e->grid.x == 0);
+            CHECK(e->lane != UINT32_MAX || strcmp(e->name, way == 0 ? "copyin" : way == 1
+                                                           ? "copyout" : "transfer") == 0);
+            bytes += e->bytes;
+        }
+        CHECK_U64(bytes, size);
+        CHECK(memcmp(from, to, size) == 0);
+        CHECK_OK(hcq_free(a));
+        CHECK_OK(hcq_free(b));
+    }
+    free(from);
+    free(to);
 }
 
 /* Few, then a bound queue many times in flight: each submission has its own times. */

@@ -15,7 +15,8 @@ HEADERS = ["hcq.h", "hcq_cpu.h", "hcq_vulkan.h", "hcq_cuda.h", "hcq_check.h"]
 # TESTS or - REASON: NAME or NAME=VALUE ... ; '*' in a name: any. The first row counts.
 TABLE = """
 - flags, keys, kinds, marks, versions: HCQI_CHECKED HCQI_CHECK_KNOWN HCQ_VERSION_* HCQ_FEATURE_* HCQ_DEVICE_* HCQ_CPU_*
-    HCQI_IN_LAUNCH HCQI_IMPORTED HCQI_VK_NEEDS_* HCQ_PACKET_CHANGES HCQ_HOST_VISIBLE HCQ_HOST_WRITES HCQ_NO_CACHE HCQ_ZEROED
+    HCQI_IN_LAUNCH HCQI_IN_EPOCH HCQI_RACE HCQI_IMPORTED HCQI_VK_NEEDS_* HCQ_PACKET_CHANGES HCQ_HOST_VISIBLE HCQ_HOST_WRITES HCQ_NO_CACHE HCQ_ZEROED
+    HCQ_EXPLORE_* HCQI_CPU_ALONE
     HCQI_READ HCQI_WRITE HCQI_RELATIVE HCQI_SECOND HCQI_FAR HCQI_SILENT
     HCQ_GRID_INDIRECT HCQ_OVERLAP HCQ_UNORDERED HCQ_STEP HCQ_COPY_LISTS
     HCQ_VALIDATE HCQI_MAGIC_* HCQI_PARTS HCQI_TAG HCQI_IN_BLOCK HCQ_PART_* HCQ_COMMAND_WAIT
@@ -78,6 +79,13 @@ long_waits_explain_themselves: .timeout_ns=30s .explain_ns=5s
 profile_overflows: .events=65536
 profile_outlives_its_objects: .names=1024
 ordinals_of_the_cpu: HCQI_CPU_ORDINALS=64
+grids_and_copies_in_parts: HCQI_CPU_PARTS=4
+as_many_overlap_as_change_places: HCQI_CPU_OVERLAPS=64
+pieces_beyond_those_looked_at: HCQI_CPU_PIECES=256
+as_many_ranges_as_are_told_apart: HCQI_TRAIL=8
+as_many_pieces_as_are_told_apart: HCQI_PICKS=64
+- how long is tried: HCQI_RUN HCQI_SHORTER
+findings_end_it: .seed=1
 any_number_of_running_lanes: HCQI_CPU_WAITS=2
 - 65535 threads are too many for a test: only a wish is cut there: HCQI_CPU_INSIDE=0xffff
 events_of_others: HCQI_CUDA_IMPORTED=4

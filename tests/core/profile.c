@@ -1,13 +1,16 @@
 /* profile.c - profiles a graph on two CPU devices and writes it down; what is
    recorded, and when, is the conformance suite's. profile.sh opens the files.
 
-   profile DIRECTORY      few.json, few.html, few.txt of a few launches; of many,
-                          many.json, many.html, many.txt */
+   profile DIRECTORY [TEST]
+       files_of_a_profile     few.json, few.html, few.txt of a few launches; of many,
+                              many.json, many.html, many.txt
+       files_of_races         race.json, ..., of two lanes that nothing orders; with HCQ_CHECK
+       files_of_very_many     big.html: 100,000 events */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "support/util.h"
 
-enum { WORDS = 16384, FEW = 3, MANY = 400 }; /* profile.py knows them */
+enum { WORDS = 16384, FEW = 3, MANY = 400, VERY_MANY = 10000, RACES = 2 }; /* profile.py knows them */
 
 #define ODD "</script>\"\\<b>&'\t\x01"
 #define CUT "thirty-one bytes end inside a \xe2\x98\x83"
@@ -91,6 +94,12 @@ static void save(const char *name, const char *ending, hcq_profile_format format
     CHECK(strlen(path) < sizeof path);
 }
 
+static void save_all(const char *name) {
+    save(name, "json", HCQ_PROFILE_TRACE);
+    save(name, "html", HCQ_PROFILE_HTML);
+    save(name, "txt", HCQ_PROFILE_SUMMARY);
+}
+
 static void write_files(const char *name, uint32_t launches, int one_by_one) {
     const hcq_profile_desc desc = {0, 16}; /* so few names that hashes collide */
     const uint64_t began = hcq_sys_now_ns();
@@ -106,9 +115,7 @@ static void write_files(const char *name, uint32_t launches, int one_by_one) {
     CHECK_OK(hcq_profile_stop(T.dev));
     CHECK_OK(hcq_profile_stop(dev2()));
     launch(2, 0);                      /* not in it any more */
-    save(name, "json", HCQ_PROFILE_TRACE);
-    save(name, "html", HCQ_PROFILE_HTML);
-    save(name, "txt", HCQ_PROFILE_SUMMARY);
+    save_all(name);
 }
 
 TEST(files_of_a_profile) {
@@ -118,7 +125,49 @@ TEST(files_of_a_profile) {
     write_files("few", FEW, 1);
 }
 
+/* What writes the same bytes on another lane each time: in the second half of a plain queue,
+   and in a graph. CPU:1 is profiled and does nothing. */
+TEST(files_of_races) {
+    static const uint32_t words[WORDS];
+    hcq_buffer a = make_words(T.dev, WORDS), b = make_words(T.dev, WORDS);
+    hcq_queue *left = make_queue(T.dev, HCQ_COMPUTE), *right = make_queue(T.dev, HCQ_COPY);
+    hcq_signal reached = make_signal(T.dev, 1);
+    graph = make_queue(T.dev, HCQ_GRAPH);
+    T.races_meant = 1;
+    CHECK_INDEX(hcq_queue_fill(left, a, a.size, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_wait(left, hcq_at(reached, 1)), 1);
+    CHECK_INDEX(hcq_queue_fill(left, b, b.size, 2, 4), 2);
+    CHECK_INDEX(hcq_queue_fill(left, a, a.size, 5, 4), 3);
+    CHECK_INDEX(hcq_queue_fill(graph, a, a.size, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_fill(graph, b, b.size, 3, 4), 1);
+    CHECK_INDEX(hcq_queue_fill(right, b, b.size, 4, 4), 0);
+    CHECK_OK(hcq_queue_command_label(left, 2, "left"));
+    CHECK_OK(hcq_queue_command_label(graph, 1, "left"));
+    CHECK_OK(hcq_queue_command_label(right, 0, "right"));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    CHECK_OK(hcq_profile_start(dev2(), NULL));
+    CHECK_OK(hcq_copyin(a, words, sizeof words));
+    for (int i = 0; i < RACES; i++) {
+        hcq_point done[2];
+        CHECK_OK(hcq_queue_submit(i ? graph : left, T.dev, &done[0]));
+        CHECK_OK(hcq_queue_submit(right, T.dev, &done[1]));
+        WAIT_OK(done[0]);
+        WAIT_OK(done[1]);
+    }
+    save_all("race");
+}
+
+TEST(files_of_very_many) {
+    const hcq_profile_desc desc = {1 << 17, 0};
+    record_graph();
+    CHECK_OK(hcq_profile_start(T.dev, &desc));
+    CHECK_OK(hcq_profile_start(dev2(), &desc));
+    for (int i = 0; i < VERY_MANY / 100; i++) { launch(100, 0); }
+    save("big", "html", HCQ_PROFILE_HTML);
+}
+
 int main(int argc, char **argv) {
-    directory = argc == 2 ? argv[1] : ".";
+    directory = argc > 1 ? argv[1] : ".";
+    cmocka_set_test_filter(argc > 2 ? argv[2] : "files_of_a_profile");
     return test_start(1, argv) || test_run();
 }

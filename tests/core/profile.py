@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""profile.py DIRECTORY: opens what profile.c wrote there. The trace is read by a
+"""profile.py DIRECTORY [--big]: opens what profile.c wrote there. The trace is read by a
 strict JSON parser: lanes, bars in order, arrows from the right bar to the right bar.
 The page is drawn by Chromium without a window: lanes, bars and arrows are counted in
-what it made of it. The summary's sums are those of the trace."""
+what it made of it, its table is sorted, keys are pressed, a link is followed. The
+summary's rows are those of the trace."""
 import html.parser
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -22,6 +24,8 @@ COMMANDS = (('fill', 'fill', 1, 65536), ('mix', 'exec', 1, 0), ('add', 'exec', 2
             (CUT, 'host', 1, 0))       # names, kinds, calls of a launch, bytes
 WAITS = ((1, 2), (2, 4), (4, 5), (5, 7))  # of commands for others on another lane
 SIZES = {'few': 3, 'many': 400}        # launches
+RACES = 2
+GRIDS = {'mix': '4x1x1', 'add': '4x1x1', ODD: '4x1x1', SNOW: '4x1x1'}
 
 
 def no_constant(name):
@@ -87,38 +91,44 @@ def check_bars(bars, launches):
     for bar in bars:
         names.setdefault((bar['name'], bar['cat']), []).append(bar)
         assert bar['args']['queue'] == 'the "graph"', bar
-        assert bar['args']['kind'] == bar['cat'], bar
-        if bar['args']['bytes'] and ns(bar['dur']):
+        assert bar['args'].get('grid') == GRIDS.get(bar['name']), bar
+        if bar['args'].get('bytes') and ns(bar['dur']):
             assert abs(bar['args']['GB/s'] - bar['args']['bytes'] / ns(bar['dur'])) < .001, bar
         else:
             assert 'GB/s' not in bar['args'], bar
     for name, kind, calls, size in COMMANDS:
         found = names.pop((name, kind), [])
         assert len(found) == calls * launches, (name, len(found))
-        assert all(bar['args']['bytes'] == size for bar in found), name
+        assert all(bar['args'].get('bytes', 0) == size for bar in found), name
     assert not names, names.keys()
 
 
-def check_summary(text, bars):
-    """A row per name: calls, total, median; the largest total first."""
-    times = {}
+def table_of(bars):
+    """What the table is to say: name, grid, and in nanoseconds total, median, min, max."""
+    rows = {}
     for bar in bars:
-        times.setdefault(bar['name'], []).append(ns(bar['dur']))
+        rows.setdefault((bar['name'], bar['args'].get('grid', '')), []).append(ns(bar['dur']))
+    rows = [(name, grid, sorted(t)) for (name, grid), t in rows.items()]
+    rows.sort(key=lambda row: (-sum(row[2]), row[0].encode()))
+    return [(name, grid, len(t), sum(t), t[(len(t) - 1) // 2], t[0], t[-1])
+            for name, grid, t in rows]
+
+
+def check_summary(text, bars):
+    """A row per name and grid, the largest total first."""
     want = []
-    for _, _, name, t in sorted((-sum(t), name.encode(), name, t) for name, t in times.items()):
-        total, median = sum(t), sorted(t)[(len(t) - 1) // 2]
-        want.append((re.sub('[\x00-\x1f\x7f\ufffd]', '?', name), str(len(t)),
+    for name, grid, count, total, *times in table_of(bars):
+        want.append((re.sub('[\x00-\x1f\x7f\ufffd]', '?', name), grid, str(count),
                      '%d.%03d' % (total // 10**6, total % 10**6 // 1000),
-                     '%d.%03d' % (median // 1000, median % 1000)))
+                     *('%d.%03d' % (time // 1000, time % 1000) for time in times)))
     lines = text.splitlines()
-    rows, last = lines[1:1 + len(want)], lines[1 + len(want):]
-    got = [(line[:32].rstrip(), *line[32:].split()[:3]) for line in rows]
+    got = [(line[:32].rstrip(), line[100:], *line[32:].split()[:5])
+           for line in lines[1:1 + len(want)]]
     assert got == want, (got, want)
-    shares = [float(line[32:].split()[3]) for line in rows]
-    assert abs(sum(shares) - 100) < 1, shares
-    assert last[0].startswith('%d commands on 4 lanes' % len(bars)), last
-    assert re.match(r'synchronizations: 2 on CPU in \d+\.\d{3} ms, 1 on CPU:1 in \d+\.\d{3} ms, '
-                    'events lost: 0, ', last[-1]), last
+    assert all(line == line.rstrip() for line in lines), lines
+    assert re.fullmatch(r'%d events on 6 lanes in [0-9.]+ ms, %d dependencies, events lost: 0, '
+                        r'clocks: \+-\d+ ns' % (len(bars), len(WAITS) * ((len(bars) - SYNCS) // 10)),
+                        lines[-1]), lines
 
 
 def check_page(text, bars, arrows):
@@ -145,21 +155,38 @@ def check_files(name, launches):
     assert min(bar['ts'] for bar in bars) == 0
     check_bars(bars, launches)
     check_arrows(events, lanes, launches)
-    assert other['lost_events'] == 0 and other['synchronizations'] == SYNCS, other
+    assert other['lost_events'] == 0, other
     assert 0 <= other['clock_error_ns'] < 10**9
-    check_summary(read(name + '.txt'), bars)
+    check_summary(read(name + '.txt'), [e for e in events if e['ph'] == 'X'])
     check_page(read(name + '.html'), len(bars), len(WAITS) * launches)
+
+
+def check_races():
+    """Both, from the command itself to the other one; of CPU:1, which did nothing, not a word."""
+    events = json.loads(read('race.json'), parse_constant=no_constant)['traceEvents']
+    names = [e['args']['name'] for e in events if e['ph'] == 'M' and 'name' in e['args']]
+    assert names == ['CPU', 'compute 0', 'CPU', 'copy 0', 'CPU', 'host 0'], names
+    bars = [e for e in events if e['ph'] == 'X']
+    assert (bars[0]['name'], bars[0]['args']['bytes']) == ('copyin', 65536), bars[0]
+    races = [(bars[e['args']['from']], bars[e['args']['to']])
+             for e in events if e['ph'] == 's' and e['cat'] == 'race']
+    ends = [(one['name'], one['args']['submission'], other['name'], other['args']['submission'])
+            for one, other in races]
+    assert ends == [('left', 2 * i + 1, 'right', 2 * i + 2) for i in range(RACES)], ends
+    assert f', 0 dependencies, {RACES} races, ' in read('race.txt'), read('race.txt')
 
 
 # ---- the page as it is drawn
 
 
 class Drawn(html.parser.HTMLParser):
-    """Lanes with their bars, arrows, and texts by the id or class around them."""
+    """Lanes with their bars, submissions, arrows, the table's rows, links in the details, and
+    texts by the id or class around them."""
 
     def __init__(self):
         super().__init__()
         self.lanes, self.arrows, self.texts, self.open = [], [], {}, []
+        self.submissions, self.rows, self.links = [], [], []
 
     def handle_starttag(self, tag, attributes):
         a = dict(attributes)
@@ -171,6 +198,14 @@ class Drawn(html.parser.HTMLParser):
             self.lanes[-1][1].append(a)
         if 'arrow' in names:
             self.arrows.append(a)
+        if 'sub' in names:
+            self.submissions.append((int(a['data-first']), int(a['data-last'])))
+        if tag == 'tr':
+            self.rows.append([])
+        if tag in ('th', 'td'):
+            self.rows[-1].append('')
+        if tag == 'a':
+            self.links.append(a['href'])
         if tag not in ('meta', 'link', 'input', 'br'):
             self.open.append((tag, names + [a.get('id')]))
 
@@ -179,19 +214,47 @@ class Drawn(html.parser.HTMLParser):
             pass
 
     def handle_data(self, data):
+        if any(tag in ('th', 'td') for tag, _ in self.open):
+            self.rows[-1][-1] += data
         for name in {name for _, names in self.open for name in names}:
             self.texts.setdefault(name, []).append(data)
 
 
-def draw(browser, name, width):
-    """What Chromium makes of a page in a window of this width."""
-    drawn = Drawn()
-    drawn.feed(subprocess.run(
+def chromium(page, width, *options):
+    browser = next(filter(None, map(shutil.which, ('chromium', 'chromium-browser',
+                                                   'google-chrome'))), None)
+    if not browser:
+        print('no chromium')
+        sys.exit(77)
+    return subprocess.run(
         [browser, '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
          '--no-first-run', f'--user-data-dir={folder}/browser', '--hide-scrollbars',
-         f'--window-size={width},900', '--dump-dom', f'file://{folder}/{name}.html'],
-        stdout=subprocess.PIPE, check=True).stdout.decode('utf-8'))
+         f'--window-size={width},900', *options, f'file://{folder}/{page}'],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode('utf-8')
+
+
+# What a test did is told in the note, as nothing else of the page is.
+USE = """<script>
+const seen = [];
+const rows = () => [...document.querySelectorAll('tr')].map(row =>
+  [...row.cells].map(cell => cell.textContent));
+const press = key => dispatchEvent(new KeyboardEvent('keydown', { key }));
+%s
+setTimeout(() => { draw(); id('note').append(seen.length ? JSON.stringify(seen) : ''); }, 900);
+</script></body>"""
+
+
+def draw(name, width, script='', place=''):
+    """What Chromium makes of a page in a window of this width, after what a user may do."""
+    with open(os.path.join(folder, 'used.html'), 'w', encoding='utf-8') as file:
+        file.write(read(name + '.html').replace('</body>', USE % script))
+    drawn = Drawn()
+    drawn.feed(chromium('used.html' + place, width, '--virtual-time-budget=2000', '--dump-dom'))
     return drawn
+
+
+def seen_by(drawn):
+    return json.loads(''.join(drawn.texts['note']))
 
 
 def check_drawn(drawn, name, launches):
@@ -210,12 +273,11 @@ def check_drawn(drawn, name, launches):
     assert arrows == len(WAITS) * launches or (
         name == 'many' and not arrows and note.startswith('Zoom in')), (arrows, note)
     assert not any('NaN' in a['d'] for a in drawn.arrows)
-    legend = ''.join(drawn.texts['legend'])
+    names = [row[0] for row in drawn.rows]
     for label, *_ in COMMANDS:
-        assert label.split('\t')[0] in legend, (label, legend)
-    assert 'synchronize' not in legend, legend
+        assert any(label.split('\t')[0] in shown for shown in names), (label, names)
     facts = ''.join(drawn.texts['facts'])
-    for part in ('2 devices', '4 lanes', f'{10 * launches:,} commands', '3 synchronizations'):
+    for part in ('2 devices', '6 lanes', f'{10 * launches + SYNCS:,} events'):
         assert part in facts, (part, facts)
     assert drawn.texts.get('tick'), 'no axis'
     # One bar is most of the picture, so that there is room for its name.
@@ -223,16 +285,118 @@ def check_drawn(drawn, name, launches):
     assert drawn.texts.get('time'), 'no duration'
 
 
+def bars_of(name):
+    events = json.loads(read(name + '.json'))['traceEvents']
+    return [e for e in events if e['ph'] == 'X'], [e['args'] for e in events if e['ph'] == 's']
+
+
+def check_submissions(drawn, bars):
+    """Each is in a bracket over its bars."""
+    shown = {number for first, last in drawn.submissions for number in range(first, last + 1)}
+    assert {bar['args']['submission'] for bar in bars if bar['cat'] != 'synchronize'} <= shown, shown
+
+
+def check_table(bars):
+    """The largest total first; a click on a head sorts by that, a second one turns it."""
+    want = [(name.split('\t')[0], count, grid, low) for name, grid, count, _, _, low, _ in
+            table_of(bars)]
+    orders = (want, sorted(want, key=lambda row: row[0].encode('utf-16-be')),
+              sorted(want, key=lambda row: -row[3]), sorted(want, key=lambda row: row[3]))
+    tables = seen_by(draw('few', 1400, """seen.push(rows());
+        for (const i of [0, 4, 4]) {
+          document.querySelectorAll('th')[i].click();
+          seen.push(rows());
+        }"""))
+    assert len(tables) == len(orders)
+    for (head, *rows), order in zip(tables, orders):
+        assert [title.split(' ')[0] for title in head] == [
+            'name', 'count', 'total', 'median', 'min', 'max', 'GB/s', 'grid'], head
+        lows = {(name, grid): low for name, _, grid, low in want}
+        rows = [(row[0].split('\t')[0], int(row[1]), row[7]) for row in rows]
+        assert sorted(rows) == sorted(row[:3] for row in order), rows
+        if order is want or order is orders[1]:
+            assert [row[0] for row in rows] == [row[0] for row in order], (rows, order)
+        else:
+            assert [lows[row[0], row[2]] for row in rows] == [row[3] for row in order], rows
+
+
+def check_keys():
+    """Plus and minus, arrows, Home; the field finds names; no key in it moves anything."""
+    drawn = draw('few', 1400, """for (const key of ['', '+', 'ArrowLeft', 'ArrowRight', '-',
+          '+', 'Home']) {
+          press(key);
+          draw();
+          seen.push(axis.textContent);
+        }
+        find.value = 'MIX';
+        find.oninput();
+        find.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }));""")
+    whole, near, left, right, back, again, home = seen_by(drawn)
+    assert whole == back == home and near == right == again, seen_by(drawn)
+    assert len({whole, near, left}) == 3, seen_by(drawn)
+    assert ''.join(drawn.texts['axis']) == whole, drawn.texts['axis']
+    lit = [bar for _, bars in drawn.lanes for bar in bars if 'dim' not in bar['class'].split()]
+    assert lit and sum(int(bar['data-count']) for bar in lit) == SIZES['few'], lit
+
+
+def check_links(bars, waits):
+    """The address names a command; the details lead to the one that it waited for."""
+    wait = waits[0]
+    one, other = bars[wait['from']], bars[wait['to']]
+    drawn = draw('few', 1400, """setTimeout(() => {
+          draw();
+          seen.push(info.textContent);
+          document.querySelector('#info a').click();
+        }, 300);""", f'#{wait["to"]}')
+    before, after = seen_by(drawn)[0], ''.join(drawn.texts['info'])
+    name = f'{one["name"]} of #{one["args"]["submission"]}'
+    assert before.startswith(other['name']) and 'waited for ' + name in before, before
+    assert after.startswith(one['name']) and 'waited for it ' + other['name'] in after, after
+    assert f'#{wait["to"]}' in drawn.links, drawn.links
+    assert any('hot' in a['class'] and a['data-from'] == str(wait['from']) for a in drawn.arrows)
+
+
+def check_races_drawn():
+    drawn = draw('race', 1400, '', '#2')
+    assert [(a['data-kind'], len(bars) > 0) for a, bars in drawn.lanes] == [
+        ('compute', True), ('copy', True), ('host', True)], drawn.lanes
+    arrows = [a for a in drawn.arrows if 'race' in a['class'].split()]
+    assert {(a['data-from'], a['data-to']) for a in arrows} == {('2', '4'), ('6', '7')}, arrows
+    assert f'{RACES} races' in ''.join(drawn.texts['facts']), drawn.texts
+    assert 'races with right of #2' in ''.join(drawn.texts['info']), drawn.texts
+
+
+def open_big():
+    """Seconds of all CPUs that opening the page of 100,000 events takes, above an empty one."""
+    with open(os.path.join(folder, 'empty.html'), 'w', encoding='utf-8') as file:
+        file.write('<!doctype html>')
+    seconds = {'empty': [], 'big': []}
+    for name in list(seconds) * 2:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        chromium(name + '.html', 1400, f'--screenshot={folder}/{name}.png')
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert '100,000 events' in ''.join(draw('big', 1400).texts['facts'])
+    return min(seconds['big']) - min(seconds['empty'])
+
+
 folder = os.path.abspath(sys.argv[1])
+if '--big' in sys.argv:
+    took = open_big()
+    assert took < 2, took
+    print(f'ok: 100,000 events in {took:.2f} s')
+    sys.exit()
 for base, count in SIZES.items():
     check_files(base, count)
-chromium = next(filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))),
-                None)
-if not chromium:
-    print('no chromium')
-    sys.exit(77)
+check_races()
 # The few bars and arrows are drawn one by one; the many, in a narrow window, lie
 # upon each other.
-check_drawn(draw(chromium, 'few', 1400), 'few', SIZES['few'])
-check_drawn(draw(chromium, 'many', 500), 'many', SIZES['many'])
+for base, count in SIZES.items():
+    page = draw(base, 1400 if base == 'few' else 500)
+    check_drawn(page, base, count)
+    check_submissions(page, bars_of(base)[0])
+check_table(bars_of('few')[0])
+check_keys()
+check_links(*bars_of('few'))
+check_races_drawn()
 print('ok:', ', '.join(f'{base}: {10 * count} bars' for base, count in SIZES.items()))
