@@ -160,6 +160,7 @@ misuse-mock            default  cpu         program gcc misuse mock
 check-conformance      default  cpu         program check conformance mock --quick
 check-misuse           default  cpu         program check misuse cpu
 check-graph            default  cpu         program check graph cpu --seeds 60
+planner                default  cpu         program check planner cpu,mock-map,cpu-seeded
 vulkan-races           default  vulkan      vulkan check races vulkan
 cuda-races             default  cuda-mock   cuda check races cumock
 check-conformance-cpu  full     cpu         program check conformance cpu
@@ -377,7 +378,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     # The library as its users build it; the suites, which are as long, without -O.
     case $config-$program in
     gcc-graph) extra=-O1 ;;            # so do these, which know more than is declared
-    *-unit | *-graph | *-spirv | *-cuda | *-cuda_check) extra=-O0 ;;
+    *-unit | *-graph | *-spirv | *-cuda | *-cuda_check | *-planner) extra=-O0 ;;
     single-*)
         once "$bin/hcq_single.h" single_file || return 1
         extra=-O0

@@ -525,7 +525,8 @@ static void *toggler_run(void *user) {
     toggler *t = (toggler *)user;
     uint32_t count;
     while (!__atomic_load_n(&t->stop, __ATOMIC_ACQUIRE) && t->result == HCQ_OK) {
-        t->result = hcq_profile_start(T.dev, NULL);
+        const hcq_profile_desc desc = {.events = 4096}; /* a summary sorts them */
+        t->result = hcq_profile_start(T.dev, &desc);
         if (t->result == HCQ_OK) {
             t->result = hcq_profile_events(T.dev, profiled, PROFILE_EVENTS, &count, NULL);
         }
