@@ -696,7 +696,7 @@ HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
    count 0 is HCQ_OK. Reached counts more than failed; with several failures the
    answer is the lowest code, so the order of the list never matters. A timeout
    changes nothing. Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
-   Errors: HCQ_TIMEOUT, the failure of a signal or submission. */
+   Errors: HCQ_TIMEOUT, the failure of a signal or submission; _DEADLOCK (seeds). */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
 
