@@ -14,7 +14,8 @@
 # where an NVIDIA driver and a device are (tests/gpu.sh measures it alone, with
 # less around). CC and CXX choose the compilers [gcc, g++]. Not a test: a missed
 # goal is printed, the exit status only says whether every bench ran.
-# compare.sh holds the figures of one commit against those of another.
+# compare.sh holds the figures of one commit against those of another; markdown.py
+# makes a chapter of docs/benchmarks.md of FILE.
 
 set -u
 BENCH_START=$(date +%s)

@@ -2,8 +2,8 @@
 # Compiles and runs every code block of the documentation, so that none of it
 # can go stale:   sh tests/examples/snippets.sh [CC]      [$CC, else cc]
 #
-# Taken are the ```c blocks of README.md and the QUICK START in the comments of
-# hcq.h and its companions. How a block is compiled depends on what is in it:
+# Taken are the ```c blocks of README.md and docs/ideas.md and the QUICK START in the
+# comments of hcq.h and its companions. How a block is compiled depends on what is in it:
 #
 #   int main      a whole program: as it is; it must end with 0
 #   otherwise     a fragment: the body of a function, in which there are
@@ -24,34 +24,34 @@
 # The first block of the README must be examples/hello.c, byte for byte; examples.sh
 # runs it. A block that needs vulkan/vulkan.h is left out without it, and that is said.
 #
-# The "```c vulkan" blocks of README.md are fragments with HCQ_VULKAN, in which there
+# Their "```c vulkan" blocks are fragments with HCQ_VULKAN, in which there
 # are VkSemaphore engine_semaphore and uint64_t engine_value. They are compiled, not
 # run.
 #
-# The "```c cuda" blocks of README.md are fragments with HCQ_CUDA, run on the mock of
+# Their "```c cuda" blocks are fragments with HCQ_CUDA, run on the mock of
 # CUDA's driver (in $HCQ_TEST_CUDA_MOCK, else built): dev is of CUDA, and there are, in
 # its context, which is current,
 #     CUstream your_stream   with nothing in it
 #     CUevent your_event     recorded in it
 # and some functions of <cuda.h>, which is not needed.
 #
-# The lines of GLSL in hcq_vulkan.h's first comment and the ```glsl blocks of
-# README.md are compiled where there is a glslangValidator. Without a main they
-# are declarations of one to which a main is added. The ```cuda blocks of README.md
-# and the kernel in hcq_cuda.h's first comment are compiled where there is nvcc.
+# The lines of GLSL in hcq_vulkan.h's first comment are compiled where there is a
+# glslangValidator. Without a main they are declarations of one to which a main is
+# added. The kernel in hcq_cuda.h's first comment is compiled where there is nvcc.
 set -eu
 cc=${1:-${CC:-cc}}
 . "$(dirname "$0")/shared.sh"
 
 # ---- finding them --------------------------------------------------------------
-# README.md's blocks become c-1.c, c-2.c ..., c_vulkan-1.c ..., glsl-1.c ...
+# Their blocks become c-1.c, c-2.c ..., c_vulkan-1.c ..., glsl-1.c ...
 
 awk -v dir="$dir/" '
     /^```/ && inside { inside = 0; close(file); next }
     /^```./ { inside = 1; sub(/^```/, ""); gsub(/ /, "_"); file = dir $0 "-" ++count[$0] ".c"; next }
     /^```/ { inside = 1; file = "/dev/null"; next }
     inside { print > file }
-    END { exit inside }' "$root/README.md" || fail "README.md: a block of code has no end"
+    END { exit inside }' "$root/README.md" "$root/docs/ideas.md" ||
+    fail "a block of code has no end"
 for header in hcq hcq_cpu hcq_vulkan hcq_cuda; do
     awk -v file="$dir/$header-quick.c" '
         /^   QUICK START/ { inside = 1; next }
