@@ -8,13 +8,12 @@
        #define HCQ_VULKAN
        #include "hcq.h"
 
-   and open "VULKAN", "VULKAN:1" or "VULKAN:name of the device".
-   Licence: as hcq.h.
+   and open "VULKAN", "VULKAN:1" or "VULKAN:name of the device". Licence: as hcq.h.
 
    ============================================================================
    Kernels. hcq_program_desc.spirv takes a SPIR-V module for Vulkan 1.2, made by
    `glslangValidator --target-env vulkan1.2` say. Its arguments reach it in one
-   of two ways, which hcq reads from the module.
+   of two ways, which hcq reads from the module; a broken one is refused.
 
    1. By pointer: the push constants are one pointer to the argument block, the
       struct that exec takes, with buffers as pointers. Changing arguments costs
@@ -65,7 +64,8 @@
    Lanes. Compute lanes share the queues of one family, copy lanes those of
    another where the device has one for transfers. Where there are fewer queues
    than lanes, lanes share one; hcq_vulkan_lane tells. Nothing is submitted to a
-   queue before its waits are: so one queue is enough, always.
+   queue before its waits are: so one queue is enough, always. Lanes of a device
+   wait by semaphore or barrier, without the host, devices by the host.
 
    Replay. A bound queue is one command buffer for each run of commands between
    waits, signals and host commands. Arguments by pointer, grids and hcq_queue_write's
