@@ -159,7 +159,8 @@ typedef struct hcqi_deed {
     uint32_t refs;
     uint32_t index;                    /* of a command; HCQI_NONE: the host's */
     hcqi_tick at;
-    hcq_device *dev;                   /* maybe closed: see `site` */
+    hcq_device *dev;                   /* maybe closed: see `place` */
+    uint64_t place;                    /* its lane's */
     uint64_t number, job;              /* submission; its part on this lane */
     uint64_t made;                     /* a number, which rises */
     uint64_t key;                      /* the same for each run of the command */
@@ -783,8 +784,10 @@ static hcqi_deed *hcqi_actor_deed(hcqi_actor *me) {
         d->dev = me->job->lane->dev;
         uint64_t half = hcqi_packet_half(me->packet);
         d->key = hcqi_hash(v->queue->serial, half);
-        d->site = hcqi_command_site(me->job->launch == NULL ? 0 : me->job->launch->serial,
-                                    hcqi_lane_site(me->job->lane, me->job->lane->epoch + 1), half);
+        hcqi_site lane = hcqi_lane_site(me->job->lane, me->job->lane->epoch + 1);
+        uint64_t launch = me->job->launch == NULL ? 0 : me->job->launch->serial;
+        d->place = lane.place;
+        d->site = hcqi_command_site(launch, lane, half);
         snprintf(d->what, sizeof d->what, "%s", hcqi_packet_name(labels, me->packet));
         memcpy(d->queue, v->queue->label, sizeof d->queue);
         snprintf(d->where, sizeof d->where, "%s", me->what);
@@ -1550,10 +1553,10 @@ static void hcqi_sight_cut(hcqi_bytes *b, const hcqi_bytes *by) {
 static int hcqi_deed_beside(const hcqi_deed *d, const hcq_job *job, uint32_t index, uint64_t made) {
     if (d == NULL) { return 2; }
     if (d->index == HCQI_NONE) { return hcqi_past_has(job->began, d->at) ? 2 : 0; }
-    int lives = hcqi_device_is(d->dev, d->site.place / HCQI_MAX_LANES) &&
+    int lives = hcqi_device_is(d->dev, d->place / HCQI_MAX_LANES) &&
                 hcqi_job_at(d->dev, d->job) != NULL;
     if (d->made <= made && !lives) { return 2; }
-    if (d->site.place != hcqi_lane_site(job->lane, 0).place) { return 0; }
+    if (d->place != hcqi_lane_site(job->lane, 0).place) { return 0; }
     int same = d->job == job->number && job->launch == NULL && d->index < index;
     return d->job < job->number || same ? 2 : 1;
 }

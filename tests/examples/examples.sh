@@ -395,7 +395,7 @@ check_race() { # with an implementation of its own, which has the checker
     says "$dir/out" "race: command 0 (copy) of 'frame'" "nothing orders the two" "to add: " \
         "ok: 1 race without the wait, 0 with it" \
         "explored, without the wait: HCQ_ERROR_RACE in run 1; with it: HCQ_OK in 20 runs" \
-        "waits for 'drawn'" "HCQ_ERROR_DEADLOCK, and mended: HCQ_OK"
+        "cycle, which no submitted work can end" "HCQ_ERROR_DEADLOCK, and mended: HCQ_OK"
 }
 
 # ---- all -----------------------------------------------------------------------
