@@ -11894,8 +11894,7 @@ static void hcqi_close_objects(hcq_device *dev) {
 /* What is native is closed last, without the lock. Who holds a reference finds a closed device. */
 HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
-    hcqi_enter();
-    HCQI_LEAVE_UNLESS(NULL, hcqi_device_open(device), HCQ_ERROR_CLOSED, "device: was closed");
+    HCQI_PASS(hcqi_device_enter(device));
     HCQI_LEAVE_UNLESS(device, !hcqi_in_callback(), HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
     HCQI_LEAVE_UNLESS(device, !device->close_runs, HCQ_ERROR_BUSY, "close: runs already");
     device->close_runs = 1;

@@ -180,7 +180,13 @@ TEST_BARE(deadlocks_are_proven) {
 
 /* ---- whose they are ---- */
 
-typedef struct { hcq_device *device; hcq_point point; hcq_result got[5]; } stranger;
+typedef struct {
+    hcq_device *device;
+    hcq_point point;
+    hcq_queue *queue;
+    hcq_buffer buffer;
+    hcq_result got[8];
+} stranger;
 
 static void *stranger_run(void *user) {
     stranger *c = (stranger *)user;
@@ -191,8 +197,11 @@ static void *stranger_run(void *user) {
     c->got[0] = hcq_alloc(c->device, 16, 0, &b);
     c->got[1] = hcq_wait(&c->point, 1, HCQ_ALL, HCQ_FOREVER);
     c->got[2] = hcq_signal_set(c->point.signal, 1);
-    c->got[3] = hcq_open("CPU", &desc, &device);
-    c->got[4] = hcq_cpu_step() ? HCQ_OK : HCQ_NOT_READY;
+    c->got[3] = hcq_copyin(c->buffer, &b, 4);
+    c->got[4] = hcq_queue_submit(c->queue, c->device, NULL);
+    c->got[5] = hcq_close(c->device);
+    c->got[6] = hcq_open("CPU", &desc, &device);
+    c->got[7] = hcq_cpu_step() ? HCQ_OK : HCQ_NOT_READY;
     return NULL;
 }
 
@@ -202,17 +211,18 @@ TEST_BARE(devices_belong_to_a_thread) {
     pthread_t thread;
     CHECK_OK(hcq_signal_create(c.device, 0, &s));
     c.point = hcq_at(s, 1);
-    hcq_queue *q = queue_of(c.device, "waits to run");
-    mark(q, mark_of(c.device), words_of(c.device, 1), 1);
-    (void)put(q, c.device, 0, NULL, NULL);
+    c.queue = queue_of(c.device, "waits to run");
+    c.buffer = words_of(c.device, 1);
+    mark(c.queue, mark_of(c.device), c.buffer, 1);
+    (void)put(c.queue, c.device, 0, NULL, NULL);
     log_clear();
     CHECK((pthread_create)(&thread, NULL, stranger_run, &c) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         CHECK_RESULT(c.got[i], HCQ_ERROR_INVALID);
     }
-    CHECK_RESULT(c.got[3], HCQ_ERROR_UNSUPPORTED);
-    CHECK_RESULT(c.got[4], HCQ_NOT_READY);
+    CHECK_RESULT(c.got[6], HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(c.got[7], HCQ_NOT_READY);
     CHECK(log_has("another thread has devices"));
     CHECK(hcq_cpu_step() == 1 && hcq_cpu_step() == 0);
     CHECK_OK(hcq_close(c.device));
