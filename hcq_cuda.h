@@ -11,7 +11,6 @@
 
    and open "CUDA", "CUDA:1" or "CUDA:name of the device". Licence: as hcq.h.
 
-   ============================================================================
    Kernels. hcq_program_desc.ptx takes PTX text, a cubin or a fatbin; `entry` is
    the kernel's name in it, without it the first one of a PTX text. The kernel's
    parameters are the argument block: pointers and values in the order of the
@@ -27,9 +26,7 @@
    than 65535 blocks in y or z, launched as gridDim.x blocks, x first, its size. What a
    launch would refuse (a block with too many threads, too much shared memory) is
    refused when it is recorded. hcq_cuda_compile makes PTX of CUDA C++ where NVRTC is
-   installed. Programs of the same code share one module, whichever kernels of it they
-   are; what the driver compiled of PTX it keeps in a cache of its own
-   (CUDA_CACHE_PATH).
+   installed. Programs of the same code share one module.
 
    Addresses. hcq_buffer.address is the CUdeviceptr. HCQ_HOST_VISIBLE memory is
    pinned host memory (with HCQ_HOST_WRITES it is written around the host's caches), all
@@ -42,21 +39,17 @@
    ends the context. A recorded copy from the host's memory to the host's is a kernel of
    hcq's: CUDA's own is done by who gives it, when its turn has come.
 
-   CUDA waits for running kernels, an H100's driver 580 does, when it loads or unloads a
-   module, frees memory of its own or pinned, and lets go of a registration; launches of
-   other threads wait meanwhile. hcq gives back when it has no work, and loads in
-   hcq_program_create: not beside a kernel that waits for the host.
+   CUDA (driver 580) waits for running kernels when it loads or unloads a module, frees
+   memory and lets go of a registration; launches of other threads wait meanwhile. hcq
+   gives back when it has no work, and loads in hcq_program_create.
 
-   Lanes are streams that do not wait for the legacy default stream. A lane tells
-   how far it is in one of two ways, chosen when the device is opened:
+   Lanes are streams that do not wait for the legacy default stream. Each submission
+   ends with a 64-bit store into pinned memory, which the host reads, where the driver
+   has such operations (11.7); while other lanes wait for this one, with an event, and a
+   store now and then. Elsewhere, and where a context or streams are lent and
+   HCQ_CUDA_MEMOPS is not asked for, it ends with an event of a pool.
 
-   1. Stream memory operations, where the driver has them (11.7): a submission
-      ends with a 64-bit store into pinned memory, which the host reads. While other
-      lanes wait for this one it ends with an event, and a store now and then.
-   2. Events: each submission ends with an event of a pool. So it is, too, where a
-      context or streams are lent and HCQ_CUDA_MEMOPS is not asked for.
-
-   A lane that waits for another one waits for an event: in the first way one that is
+   A lane that waits for another one waits for an event: beside stores one that is
    recorded when somebody asks, or, if the lane was given more to do meanwhile, for the
    stored value; from then on that lane records one with every submission for a while
    (0.2 us of the calling thread, a store 1.1). CUDA sees no order in stored values, and
@@ -70,14 +63,11 @@
    CUDA, but not for hcq.
 
    A lent stream is no default stream (0, legacy, per thread). While its owner captures
-   it its lane takes no work: a submission fails with HCQ_ERROR_NATIVE. hcq's own calls
-   are not bound by the captures of other streams.
+   it its lane takes no work: a submission fails with HCQ_ERROR_NATIVE.
 
-   Nothing is given to a stream before its waits are, and no completion depends on
-   a host function: these run on a thread of the driver's, must not call CUDA, are
-   skipped after an error, and hold up their stream. Host commands run on hcq's
-   service thread, which also reads the grids that are in memory; finished
-   submissions are collected there or by a thread that waits.
+   Nothing is given to a stream before its waits are. Host commands run on hcq's
+   service thread, not as host functions of CUDA's, which hold up their stream and are
+   skipped after an error.
 
    Replay. A bound queue is one CUgraphExec for each run of commands between waits,
    signals, host and custom commands; a graph's commands on this device are one,
@@ -89,9 +79,8 @@
    between these it naps for a sixteenth of the time passed so far.
 
    Between devices. "Host": a thread that waits, else the service thread, sees the end of
-   one and gives the other what waited; a stream that waited in another context would go
-   on when that is lost. On an H100 a hop with a kernel takes 4.0 us by event, 5.8 by a stored
-   value, 8.3 until the host reads a store, 9.0 by cuStreamSynchronize.
+   one and gives the other what waited. On an H100 a hop with a kernel takes 4.0 us by
+   event, 5.8 by a stored value, 8.3 until the host reads a store.
 
        from, to                    order          memory
        lanes of a device           event, store   the same
@@ -102,9 +91,8 @@
        CUDA, Vulkan                host           what the host sees of either, else as above
 
    Errors. An error of a kernel ends its CUDA context, and with it everything of
-   the process in that context: the device is lost. Close it, and open it again, if the
-   driver gives a new context: NVIDIA promises one only to another process, and driver
-   580 gave none after a trap; opening says so. Else its memory is given back in that.
+   the process in that context: the device is lost. A new context NVIDIA promises only to
+   another process, and driver 580 gave none after a trap; opening says so.
 */
 #ifndef HCQ_H
 #error "hcq_cuda.h: define HCQ_CUDA and include hcq.h, which includes this file"
@@ -114,10 +102,7 @@
 #define HCQ_CUDA_H
 
 /* CUDA's handles: CUcontext is struct CUctx_st *, and so on, as <cuda.h> has it. */
-struct CUctx_st;
-struct CUstream_st;
-struct CUevent_st;
-struct CUfunc_st;
+struct CUctx_st; struct CUstream_st; struct CUevent_st; struct CUfunc_st;
 
 /* The driver's library, an expression: #define HCQ_CUDA_LIBRARY "..."
    ["libcuda.so.1", "nvcuda.dll"]. HCQ_CUDA_NVRTC likewise ["libnvrtc.so"...]. */
@@ -357,14 +342,9 @@ enum {                                 /* CUdevice_attribute */
 };
 
 enum {                                 /* CUfunction_attribute */
-    HCQI_CU_FUNC_MAX_THREADS = 0,
-    HCQI_CU_FUNC_SHARED = 1,
-    HCQI_CU_FUNC_CONST = 2,
-    HCQI_CU_FUNC_LOCAL = 3,
-    HCQI_CU_FUNC_REGISTERS = 4,
-    HCQI_CU_FUNC_PTX = 5,
-    HCQI_CU_FUNC_BINARY = 6,
-    HCQI_CU_FUNC_MAX_DYNAMIC = 8
+    HCQI_CU_FUNC_MAX_THREADS = 0, HCQI_CU_FUNC_SHARED = 1, HCQI_CU_FUNC_CONST = 2,
+    HCQI_CU_FUNC_LOCAL = 3, HCQI_CU_FUNC_REGISTERS = 4, HCQI_CU_FUNC_PTX = 5,
+    HCQI_CU_FUNC_BINARY = 6, HCQI_CU_FUNC_MAX_DYNAMIC = 8
 };
 
 enum {                                 /* flags and tags of several functions */
