@@ -65,7 +65,7 @@ static void large_free(void *user, void *ptr, size_t size) {
 /* NULL: no buffer may be as large here. */
 static hcq_device *large_open(uint32_t ordinal, hcq_buffer *buffer) {
     hcq_device *device = OPEN_WITH(ordinal, .memory = {large_alloc, large_free, &T.memory},
-                                   .timeout_ns = 2 * BOUND);
+                                   .timeout_ns = 60 * BOUND); /* of a slow machine */
     if (hcq_alloc(device, large_size, HCQ_NO_CACHE, buffer) == HCQ_OK) {
         return device;
     }

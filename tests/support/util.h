@@ -397,7 +397,9 @@ static TEST_UNUSED int test_thread(pthread_t *thread, void *(*run)(void *), void
     test_needs_threads();
     return pthread_create(thread, NULL, run, user);
 }
+#ifndef pthread_create                 /* of a test that has its own */
 #define pthread_create(thread, attributes, run, user) test_thread(thread, run, user)
+#endif
 
 /* While something is awaited without a call of hcq's: it gets on, or time goes by. */
 static TEST_UNUSED void test_sleep(long ns) {
