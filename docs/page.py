@@ -424,7 +424,7 @@ def schedule(shell):
         'device&rsquo;s compute lane where they can run beside a kernel.</p>',
         '<input type="checkbox" id="live"><label for="live"> use it (then the wheel zooms)'
         '</label>',
-        f'<iframe title="a profile" sandbox="allow-scripts" srcdoc="{page}"></iframe>')
+        f'<iframe title="a profile" srcdoc="{page}"></iframe>')
 
 
 def race(shell):
