@@ -224,11 +224,11 @@ def place(node):
     return node.level
 
 
-LANE, TALL, HEAD = 190, 34, 40         # the width of a lane, the height of a level, the names'
+LANE, TALL, HEAD = 190, 28, 36         # the width of a lane, the height of a level, the names'
 
 
 def box(node, x, y):
-    half, high = (70, 12) if node.kind == 'call' else (30, 8)
+    half, high = (70, 11) if node.kind == 'call' else (30, 8)
     text = node.text.split(' ', 1)[1] if node.kind == 'call' else node.kind.lower()
     return (f'<g class="{node.kind.lower()}"><rect x="{x - half}" y="{y - high}" '
             f'width="{2 * half}" height="{2 * high}" rx="{4 if node.kind == "call" else high}"/>'
@@ -413,9 +413,9 @@ def schedule(shell):
         'schedule', 'A graph, and its schedule',
         '<p>A graph is recorded like a queue, over buffers of any devices. Three bands of numbers '
         f'go through two devices here ({source("docs/schedule.c")}):</p>', code(record),
-        '<p><code>hcq_queue_dot</code> writes what the plan makes of it: a list for each lane, '
-        'and only those waits that nothing else implies. Read from above; dashed: what waits '
-        'for another lane.</p>',
+        '<p><code>hcq_queue_dot</code> writes the schedule of one step at a time: a list for each '
+        'device and one for its copies, a sync where another list waits. Read from above; dashed: '
+        'who waits for whom. A launch needs fewer waits than these.</p>',
         '<div class="wide">' + draw(shell.text('schedule.dot')) + '</div>',
         terminal((build, ''), (command, said))), section(
         'profile', 'The same graph, as it ran',
@@ -572,7 +572,7 @@ and took the words of the programs as they are:
 
 
 def has_vulkan(shell):
-    """Headers, a library to link with, and a device: '' or what is missing."""
+    """Headers and a library to link with: are they there?"""
     probe = shell.path('probe.c')
     with open(probe, 'w', encoding='utf-8') as file:
         file.write('#include <vulkan/vulkan.h>\nint main(void) { return 0; }\n')

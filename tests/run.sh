@@ -53,7 +53,8 @@
 #            answers each on cpu, mock and Vulkan, three under TSan; 8 lines
 #            broken by chance are seen, and the mistakes that one makes with graphs
 #            and CUDA; that the benchmark and the script for GPUs run; words.c learns
-#            to spell in a minute, the same each time
+#            to spell in a minute, the same each time; the page to show is what its script
+#            makes of what the examples say
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -108,6 +109,7 @@ schedules              quick    -           schedules
 symbols                quick    cpu         script tests/portability/symbols.sh
 snippets               default  cpu         documented snippets.sh
 heat                   default  -           documented heat.sh
+page                   full     cpu         documented page.sh
 starts                 default  cpu         starts 300
 spirv                  default  vulkan      spirv gcc
 layout                 quick    -           layout
