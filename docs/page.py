@@ -316,7 +316,7 @@ def tables_of(text):
             continue
         rows = [[cell.strip() for cell in line.strip('|').split('|')]
                 for line in block.splitlines()]
-        yield ' '.join(words.split()).rstrip(':'), rows
+        yield ' '.join(words.split()).strip('# :'), rows
 
 
 def chosen(rows, left):
@@ -465,9 +465,8 @@ def figures():
     if not parts:
         return ''
     return section('figures', 'What it costs',
-                   '<p>hcq next to the other side, both measured in one run by <code>sh '
-                   'tests/bench/run.sh</code>; ratio: hcq&rsquo;s cost over the other '
-                   f'side&rsquo;s. All rows, the missed goals among them: {source(name)}.</p>',
+                   '<p>hcq next to the other side, both measured in one run; ratio: hcq&rsquo;s '
+                   f'cost over the other side&rsquo;s. Some of the rows in {source(name)}.</p>',
                    *parts)
 
 
@@ -500,7 +499,7 @@ pre { font-size: .8rem; line-height: 1.5; margin: .75rem 0; padding: .8rem 1rem;
 .code .c { color: var(--note) }
 .code .s { color: var(--string) }
 .code .p { color: var(--edge) }
-.terminal { border-left: 3px solid var(--edge) }
+.terminal { border-left: 3px solid var(--edge); white-space: pre-wrap; overflow-wrap: anywhere }
 figure { margin: 1rem 0 }
 figcaption, .small, footer { color: var(--soft); font-size: .875rem }
 figcaption { margin-top: .35rem }
@@ -564,8 +563,8 @@ kernels included.</p>
 <a href="../README.md">README</a> explains it, the header part of
 <a href="../hcq.h">hcq.h</a> is the reference.</p>
 <nav>{links}</nav></header>
-{''.join(sections)}<footer>Made by {source("docs/page.py")}, which built and ran all that is shown
-and took the words of the programs as they are:
+{''.join(sections)}<footer>Made by {source("docs/page.py")}, which built and ran the programs that are
+shown and took what they wrote as it is:
 <span class="measured">{html.escape(machine)}</span>.</footer>
 </body></html>
 '''
