@@ -268,7 +268,8 @@ def draw(dot):
 
 def code(text):
     """C with its comments, strings and preprocessor lines marked."""
-    parts = re.split(r'(/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|^ *#(?:[^\n/]|/(?!\*))*)', text, flags=re.S | re.M)
+    parts = re.split(r'(/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|^ *#(?:[^\n/]|/(?!\*))*)',
+                     text, flags=re.S | re.M)
     for n in range(1, len(parts), 2):
         kind = {'/': 'c', '"': 's'}.get(parts[n][0], 'p')
         parts[n] = f'<i class="{kind}">{html.escape(parts[n], quote=False)}</i>'
@@ -439,9 +440,9 @@ def race(shell):
         f'<p>{source("examples/race.c")} has three frames in flight, and leaves out the wait that '
         'keeps a frame&rsquo;s slot until it is free:</p>', code(loop),
         '<p>The checker (<code>hcq_check.h</code>) goes by what orders commands, not by when they '
-        'ran: it tells on the first run, whether or not they met this time. Then all orders are '
-        'explored in which a device may run the frames, and two queues that wait for each other '
-        'are proven to be a deadlock instead of hanging.</p>',
+        'ran: it tells on the first run, whether or not they met this time. Then the frames run in '
+        'other orders that a device may choose, and two queues that wait for each other are '
+        'proven to be a deadlock instead of hanging.</p>',
         terminal((build, ''), (command, said)))
 
 
@@ -563,8 +564,8 @@ kernels included.</p>
 <a href="../README.md">README</a> explains it, the header part of
 <a href="../hcq.h">hcq.h</a> is the reference.</p>
 <nav>{links}</nav></header>
-{''.join(sections)}<footer>Made by {source("docs/page.py")}, which built and ran the programs that are
-shown and took what they wrote as it is:
+{''.join(sections)}<footer>Made by {source("docs/page.py")}, which built and ran the programs
+that are shown and took what they wrote as it is:
 <span class="measured">{html.escape(machine)}</span>.</footer>
 </body></html>
 '''

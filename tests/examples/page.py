@@ -162,7 +162,7 @@ def same_words(new, old):
         one, other = old.words.get(name, []), new.words.get(name, [])
         if name in left_out or (name == '' and left_out):
             continue                   # '': its contents name the sections
-        lines = [line for line in difflib.unified_diff(one, other, 'there', 'now', n=3, lineterm='')]
+        lines = list(difflib.unified_diff(one, other, 'there', 'now', lineterm=''))
         check(not lines, f'section "{name}" is out of date, run docs/page.py:', *lines)
 
 
@@ -196,7 +196,7 @@ def main(names):
     same_words(new, old)
     check_spoilt(texts[1])
     left_out = OPTIONAL - set(new.words)
-    print('ok:', len(new.words) - 1, 'sections', *(['without', *sorted(left_out)] if left_out else []))
+    print('ok:', len(new.words) - 1, 'sections', *('without ' + name for name in sorted(left_out)))
 
 
 if __name__ == '__main__':
