@@ -2957,6 +2957,15 @@ static int hcqi_is_strange(void) {
     return hcqi_core.stepper != 0 && hcqi_core.stepper != hcqi_sys_thread_id();
 }
 
+/* Are devices of the other kind open? */
+static int hcqi_mixes(int stepped) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        if (other != NULL && other->stepped != stepped) { return 1; }
+    }
+    return 0;
+}
+
 #define HCQI_MIXED "cpu->seed: all open devices have one, or none has"
 #define HCQI_STRANGE "belongs to the thread that opened it: it has a seed"
 
@@ -11584,11 +11593,7 @@ static hcq_result hcqi_device_enlist(hcq_device *dev) {
     uint32_t slot = 0;
     while (slot < HCQI_MAX_DEVICES && hcqi_core.devices[slot] != NULL) { slot++; }
     if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        HCQI_REFUSE_UNLESS(dev, other == NULL || other->stepped == dev->stepped,
-                           HCQ_ERROR_UNSUPPORTED, HCQI_MIXED);
-    }
+    HCQI_REFUSE_UNLESS(dev, !hcqi_mixes(dev->stepped), HCQ_ERROR_UNSUPPORTED, HCQI_MIXED);
     dev->slot = slot;
     dev->serial = ++hcqi_core.serial;
     dev->signals.first = dev->notices.first = hcqi_core.serials[slot];

@@ -40,7 +40,8 @@ struct hcq_cpu_desc {
    so times and timeouts are the same, too. A wait with HCQ_FOREVER that nothing can end
    returns HCQ_ERROR_DEADLOCK at once and logs who waits for whom. HCQ_NO_THREADS, defined
    with the implementation, leaves threads out of it: each device has a seed then [1].
-   Only the thread that opened such devices may use them; no others are open meanwhile.
+   Only the thread that opened such devices may use them (HCQ_ERROR_INVALID else), and no
+   devices with threads are open meanwhile (HCQ_ERROR_UNSUPPORTED, for whichever is second).
    A kernel or a host command that waits for the host never ends. */
 
 /* Runs a piece of the work that devices with a seed have: 1; 0: none can run.
@@ -1296,10 +1297,7 @@ static hcq_result hcqi_cpu_world_join(hcqi_cpu_device *d) {
     hcqi_cpu_device **link = &hcqi_cpu_world.first;
     const char *bad = NULL;
     hcqi_enter();
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        if (other != NULL && !other->stepped) { bad = HCQI_MIXED; }
-    }
+    if (hcqi_mixes(1)) { bad = HCQI_MIXED; }
     if (hcqi_is_strange()) { bad = "cpu->seed: another thread has devices with one"; }
     if (bad != NULL) {
         d->seed = 0;
