@@ -180,6 +180,7 @@ condvar-conformance    full     cpu         program condvar conformance cpu --qu
 condvar-answers        default  cpu         answers condvar cpu 6 7
 release-conformance    default  cpu         program release conformance cpu --quick
 single                 default  cpu         single_header
+release                default  cpu         released
 asan-answers           default  -           quickly answers asan cpu,cpu-narrow,mock 3
 tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1 2
 tsan-graph             default  -           program tsan graph all --seeds 30
@@ -665,9 +666,9 @@ stack() { # no function needs more than 16 KiB; threads of 64 KiB suffice
     program gcc stack cpu && program gcc stack mock
 }
 
-lists() { # every number in the headers has its test, every variant its step
+lists() { # every number in the headers has its test, every variant its step; 1.0's names stay
     need python3
-    run python3 tests/core/limits.py || return 1
+    run python3 tests/core/limits.py && run python3 -B tests/core/api.py || return 1
     # A dollar sign that is gpu.sh's.
     # shellcheck disable=SC2016
     tr -c 'a-z0-9$-' '\n' <tests/run.sh | cat - tests/gpu.sh |
@@ -693,6 +694,18 @@ single_header() { # the amalgamated file, with every backend, does what the file
     program single misuse cpu || return 1
     [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ] || return 1
     cuda_mock gcc && program single misuse cumock && program single-check misuse cpu
+}
+
+released() { # twice to the same bytes; each of its two files gives a user hello
+    need gcc git gzip sha256sum
+    git rev-parse HEAD >"$bin/commit" 2>&1 || cannot "not a git repository"
+    run sh tests/release.sh "$bin/release" >"$bin/sums" &&
+        run sh tests/release.sh "$bin/release" | diff "$bin/sums" - || return 1
+    cat "$bin/sums"
+    tar -x -z -C "$bin/release" -f "$bin"/release/hcq-*.tar.gz || return 1
+    cd "$bin"/release/hcq-*/ && run gcc examples/hello.c -pthread && run ./a.out || return 1
+    rm hcq_cpu.h hcq_vulkan.h hcq_cuda.h hcq_check.h && mv "$bin"/release/hcq-*.h hcq.h &&
+        run gcc examples/hello.c -pthread && run ./a.out
 }
 
 # ---- on Vulkan: each program ends with 77 where no device is

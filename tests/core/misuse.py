@@ -293,7 +293,8 @@ def main(args):
     print(f"{maker.count} cases of {maker.tests} functions", file=sys.stderr)
 
 
-try:
-    main(sys.argv[1:])
-except Missing as missing:
-    sys.exit(f"misuse: {missing}")
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except Missing as missing:
+        sys.exit(f"misuse: {missing}")
