@@ -2943,7 +2943,8 @@ HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
 /* ---- lock, log, events ------------------------------------------ >>lock - */
 
 HCQI_DEF uint64_t hcq_sys_now_ns(void) {
-    return hcqi_core.clock_ns == 0 ? hcqi_sys_clock_ns() : hcqi_core.clock_ns;
+    uint64_t now = hcqi_atomic_load64(&hcqi_core.clock_ns);
+    return now != 0 ? now : hcqi_sys_clock_ns();
 }
 
 /* hcq_sys_wait for what work changes: where devices have no threads, that runs meanwhile. */

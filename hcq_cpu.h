@@ -1217,10 +1217,15 @@ static void hcqi_cpu_walk_packet(hcqi_cpu_engine *engine, const hcqi_cpu_entry *
     hcqi_cpu_walk_group(w, entry);
 }
 
+/* Threads that open devices of the other kind may read the clock meanwhile. */
+static void hcqi_cpu_pass(uint64_t ns) {
+    hcqi_atomic_store64(&hcqi_core.clock_ns, hcqi_core.clock_ns + ns);
+}
+
 static void hcqi_cpu_piece_run(const hcqi_cpu_piece *piece) {
     hcqi_cpu_engine *engine = piece->engine;
     const hcqi_cpu_entry *entry = piece->entry;
-    hcqi_core.clock_ns += 1000u + (hcqi_cpu_world.choose_fn != NULL ? 0 : hcqi_cpu_draw(NULL, 8000));
+    hcqi_cpu_pass(1000u + (hcqi_cpu_world.choose_fn != NULL ? 0 : hcqi_cpu_draw(NULL, 8000)));
     hcqi_cpu_world.running = 1;
     hcq_backend_callback(1);
     if (engine == NULL) {
@@ -1280,7 +1285,7 @@ static hcq_result hcqi_cpu_world_until(const uint32_t *word, uint32_t seen,
             hcqi_cpu_world.dead = 1;
             return HCQ_ERROR_DEADLOCK;
         }
-        hcqi_core.clock_ns = end;
+        hcqi_atomic_store64(&hcqi_core.clock_ns, end);
     }
     return HCQ_OK;
 }
@@ -1306,7 +1311,7 @@ static hcq_result hcqi_cpu_world_join(hcqi_cpu_device *d) {
     if (hcqi_core.await_fn == NULL) { /* also in a child of fork */
         hcqi_cpu_world.first = NULL;
         hcqi_cpu_world.random = 0;
-        hcqi_core.clock_ns = 1000000000;
+        hcqi_atomic_store64(&hcqi_core.clock_ns, 1000000000);
         hcqi_core.stepper = hcqi_sys_thread_id();
         hcqi_core.await_fn = hcqi_cpu_world_await;
     }
@@ -1324,7 +1329,7 @@ static void hcqi_cpu_world_leave(hcqi_cpu_device *d) {
     while (*link != NULL && *link != d) { link = &(*link)->next; }
     if (*link != NULL) { *link = d->next; }
     if (hcqi_cpu_world.first == NULL) {
-        hcqi_core.clock_ns = 0;
+        hcqi_atomic_store64(&hcqi_core.clock_ns, 0);
         hcqi_core.stepper = 0;
         hcqi_core.await_fn = NULL;
     }
@@ -1695,7 +1700,7 @@ static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {
 }
 
 static hcq_result hcqi_cpu_clock(void *self, hcq_clock *clock) {
-    if (HCQI_CAST(hcqi_cpu_device *, self)->seed != 0) { hcqi_core.clock_ns++; }
+    if (HCQI_CAST(hcqi_cpu_device *, self)->seed != 0) { hcqi_cpu_pass(1); }
     clock->device_ns = hcq_sys_now_ns();
     clock->host_ns = clock->device_ns;
     clock->error_ns = 0;
