@@ -140,7 +140,7 @@
    held work too, and later submissions see what they wrote, also those of other
    devices that name the memory; overlap is asked for with queues. So to wait in
    one for what this thread has yet to release is a deadlock, which ends with
-   HCQ_TIMEOUT; copyin and a program_call without `seconds` do not wait for it.
+   HCQ_TIMEOUT; copyin and a program_call without `device_ns` do not wait for it.
 
    Copies between devices. A queue or graph copies between buffers of any two
    devices. Where one of the two sees the other's memory it does the copy. Else
@@ -332,6 +332,8 @@ HCQ_API const char *hcq_result_text(hcq_result result);
 HCQ_API const char *hcq_result_name(hcq_result result);
 /* The implementation's HCQ_VERSION_*: major << 16 | minor << 8 | patch. */
 HCQ_API uint32_t hcq_version(void);
+/* The host's clock: CLOCK_MONOTONIC or the system's like, nanoseconds. */
+HCQ_API uint64_t hcq_sys_now_ns(void);
 
 /* ========================================================================== */
 /* ---- types ----------------------------------------------------- >>types - */
@@ -341,8 +343,8 @@ HCQ_API uint32_t hcq_version(void);
 #define HCQ_ANY_LANE UINT64_MAX        /* affinity: that with fewest unfinished submissions */
 #define HCQ_MAX_ARGS 64                /* arguments of one program */
 #define HCQ_MAX_VALUES 256             /* numbers of what submissions bring */
-/* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock
-   (CLOCK_MONOTONIC or the system's like); one in the past polls. */
+/* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock; one in
+   the past polls. */
 #define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
 
 typedef struct hcq_device hcq_device;
@@ -351,6 +353,7 @@ typedef struct hcq_program hcq_program;
 typedef struct hcq_driver hcq_driver;
 typedef struct hcq_registry hcq_registry;
 struct hcq_cpu_desc; struct hcq_vulkan_desc; struct hcq_cuda_desc; struct hcq_device_test;
+struct hcq_command;
 
 /* Numbers of blocks (a grid) or of threads (a block). */
 typedef struct hcq_dims { uint32_t x, y, z; } hcq_dims;
@@ -422,7 +425,7 @@ enum {
 
 /* How to open a device. All zero gives the defaults, in brackets. */
 typedef struct hcq_device_desc {
-    const char *label;                 /* for logs and dumps [the device's name] */
+    const char *label;                 /* for logs and dumps, copied [the device's name] */
     hcq_memory_hooks memory;           /* [malloc, free] */
     hcq_log_fn log_fn;                 /* a line per call, no newline [errors to stderr] */
     void *log_user;
@@ -468,7 +471,7 @@ typedef struct hcq_device_info {
     uint32_t features;                 /* HCQ_FEATURE_* */
 } hcq_device_info;
 
-/* What hcq_device_query answers; what does not change is in hcq_device_info. */
+/* What hcq_device_query answers: what changes, and what few programs ask for. */
 typedef enum hcq_query {
     HCQ_QUERY_NONE,
     HCQ_QUERY_ALLOCATED_BYTES,         /* by living buffers */
@@ -495,10 +498,10 @@ typedef enum hcq_query {
 typedef struct hcq_error_info {
     hcq_result result;                 /* HCQ_OK: none */
     char queue[32];                    /* label of the queue or "" */
-    int64_t command;                   /* index in the recording, -1 = none */
+    int32_t command;                   /* index in the recording, -1 = none */
     char program[32];                  /* label of the program or "" */
     char native[48];                   /* native call or "" */
-    int64_t native_code;
+    int64_t native_code;               /* its, or what a host command returned */
 } hcq_error_info;
 
 /* A reading of both clocks, nanoseconds. */
@@ -519,14 +522,14 @@ HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_d
    Blocks: up to the device's timeout. Errors: HCQ_ERROR_BUSY (another thread
      closes it), HCQ_TIMEOUT: it stays open and takes no more work. */
 HCQ_API hcq_result hcq_close(hcq_device *device);
-/* Adds a reference (one is there), gives one back: the last closes the device.
-   Until then the handle is good, if only to be told HCQ_ERROR_CLOSED. */
+/* Adds a reference (one is there), gives one back: the last closes the device, and is
+   kept if that fails. Until then the handle is good, if only for HCQ_ERROR_CLOSED. */
 HCQ_API hcq_result hcq_device_retain(hcq_device *device);
 HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
-/* Describes a device; reads a number (HCQ_ERROR_UNSUPPORTED: it has none). */
+/* Describes a device; reads a number (HCQ_ERROR_UNSUPPORTED: none, `value` stays). */
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
-HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
+HCQ_API hcq_result hcq_device_query(hcq_device *device, uint32_t key, uint64_t *value);
 
 /* The device's timeline, and the number that its next submission will get: one
    less is everything submitted so far. Zero, and 0: the device is closed. */
@@ -571,8 +574,9 @@ enum {
    flags is done; when memory runs out the cache is emptied and tried again. */
 HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags, hcq_buffer *buffer);
 /* Makes a buffer of host memory that stays yours; keep `ptr` until work that names it is
-   done. Memory that the host may only read is for reading. Errors: HCQ_ERROR_UNSUPPORTED. */
-HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer);
+   done. What the host may only read is for reading. `flags`: 0. Errors: _UNSUPPORTED. */
+HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, uint32_t flags,
+                              hcq_buffer *buffer);
 /* The buffer of `device` that an address lies in, from there to its end. */
 HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
 
@@ -642,22 +646,11 @@ HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
 
-typedef enum hcq_transfer_kind {
-    HCQ_TRANSFER_COPY, HCQ_TRANSFER_FILL, HCQ_TRANSFER_UPDATE
-} hcq_transfer_kind;
-
-typedef struct hcq_transfer_command {
-    hcq_transfer_kind kind;
-    hcq_buffer dst, src;               /* src: copy */
-    const void *data;                  /* update: what is copied now */
-    uint64_t size;                     /* bytes */
-    uint64_t value;                    /* fill */
-    uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
-} hcq_transfer_command;
-/* Submits transfers to a copy lane of `device`, to run in order after all waits
-   and before `point`. As hcq_submit; _FOREIGN: a fill of what it cannot see. */
+/* Submits copies, fills and writes (`kind`, and what these have in hcq_command;
+   writes of any size) to a copy lane of `device`, to run in order after all
+   waits and before `point`. As hcq_submit; _FOREIGN: a fill of what it cannot see. */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
-                                       uint32_t wait_count, const hcq_transfer_command *commands,
+                                       uint32_t wait_count, const struct hcq_command *commands,
                                        uint32_t count, hcq_point *point);
 
 /* ========================================================================== */
@@ -717,8 +710,8 @@ HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
    to close, whenever; after a cancel it means nothing; -1: HCQ_ERROR_NATIVE. */
 HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                      hcq_notification *notification);
-/* Takes a notification back. HCQ_OK: it will never run. HCQ_ERROR_CLOSED: it
-   ran, or runs at this moment in some thread. */
+/* Takes a notification back. HCQ_OK: it will never run. HCQ_ERROR_BUSY: it runs
+   at this moment. HCQ_ERROR_CLOSED: it ran, nobody touches its `user` any more. */
 HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
 
 /* ========================================================================== */
@@ -796,11 +789,11 @@ HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program, const h
                                              uint32_t value_count, void *block, size_t block_size);
 
 /* Runs a program once, after everything submitted earlier on its device.
-   `seconds` NULL: returns at once; else waits, for held work, too, up to the
+   `device_ns` NULL: returns at once; else waits, for held work, too, up to the
    device's timeout, and stores the time the kernel took.
    Errors: as hcq_queue_exec and hcq_wait. */
 HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
-                                    hcq_dims grid, hcq_dims block, double *seconds);
+                                    hcq_dims grid, hcq_dims block, uint64_t *device_ns);
 
 /* The bits of a float or double as a value for hcq_program_fill_kernargs. */
 HCQI_INLINE uint64_t hcq_f32(float value) {
@@ -836,18 +829,19 @@ enum {
 /* Encodes a custom command, by whoever hands its submission over; an error
    fails that with HCQ_ERROR_HOST. `native` is what the backend says, on Vulkan
    an hcq_vulkan_encoder, on the CPU NULL: the engine calls it at run time. */
-typedef hcq_result (*hcq_custom_fn)(void *native, const void *payload, void *user);
+typedef hcq_result (*hcq_custom_fn)(void *user, void *native, const void *payload);
 
 /* A type of command of your own. The struct must outlive its recordings. */
 typedef struct hcq_custom_type {
     const char *label;
     uint32_t payload_size;             /* bytes, copied when recorded; up to 4096 */
-    struct { const char *backend; hcq_custom_fn encode_fn; } encode[6]; /* by name */
+    struct { const char *backend; hcq_custom_fn encode_fn; } encode[8]; /* by name */
     struct { uint32_t offset, size; } updatable[4]; /* what update_custom may change [all] */
     void *user;
 } hcq_custom_type;
 
-/* A recorded command, read back. Fields that do not apply are zero. */
+/* A recorded command, read back. Fields that do not apply are zero; what points
+   into the queue is good until that is changed. */
 typedef struct hcq_command {
     hcq_command_kind kind;
     uint32_t flags;                    /* HCQ_OVERLAP */
@@ -879,8 +873,8 @@ enum {
 };
 
 /* What a submission brings under one number: a number, or a buffer or view
-   where a buffer is variable and for inputs. With a zero `buffer` there,
-   `number` is an address in a living one. */
+   where a buffer is variable and for inputs (`number` 0 then). With a zero
+   `buffer` there, `number` is an address in a living one. */
 typedef struct hcq_value { uint64_t number; hcq_buffer buffer; } hcq_value;
 
 /* Make values; hcq_f32 and hcq_f64 give numbers. */
@@ -898,7 +892,7 @@ typedef struct hcq_submission {
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
-    uint64_t affinity;                 /* lane: this modulo those of the kind [0]; HCQ_ANY_LANE */
+    uint64_t affinity;                 /* lane: modulo those of the kind, < 2^63; HCQ_ANY_LANE */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
     const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
     uint32_t value_count;
@@ -1008,7 +1002,7 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index, cons
 
 /* Makes a part of command `index` variable: each submission brings it as
    values[number], `number` below HCQ_MAX_VALUES, in a queue always a buffer or
-   always a number. `part` is HCQ_PART_*; `maximum` bounds grids (0 = the
+   always a number. `part` is HCQ_PART_*; `maximum` bounds grids (else 0; 0 = the
    recorded one). A buffer that replaces an end of copy, fill or write has as
    many bytes (graphs: use hcq_input). What was recorded there need not live. */
 HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
@@ -1020,9 +1014,10 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 /* Submits one queue like hcq_submit, to any device of its backend that sees the
    buffers that it names (but in copies), a graph to its own: else _FOREIGN. */
 HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
-                                         const hcq_value *values, uint32_t count, hcq_point *point);
+                                         const hcq_value *values, uint32_t count, uint32_t flags,
+                                         hcq_point *point);
 HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
-    return hcq_queue_submit_with(queue, device, NULL, 0, point);
+    return hcq_queue_submit_with(queue, device, NULL, 0, 0, point);
 }
 
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
@@ -1147,7 +1142,7 @@ HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_regis
 HCQ_API void hcq_registry_destroy(hcq_registry *registry);
 /* Adds a backend, and removes it. Of two with one name the newest wins. Drivers
    and devices go on: `backend` must live, unchanged, until they are gone, too.
-   Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8). */
+   Errors: HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8), HCQ_ERROR_INVALID (its version). */
 HCQ_API hcq_result hcq_registry_register(hcq_registry *registry, const struct hcq_backend *backend);
 HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
                                            const struct hcq_backend *backend);
@@ -1180,7 +1175,8 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
 
 /* ========================================================================== */
 /* ---- backend ------------------------------------------------- >>backend - */
-/* For those who write a backend; users of hcq can stop reading here.
+/* For those who write a backend; users of hcq can stop reading here. All of it goes by
+   HCQ_BACKEND_VERSION, which any version may raise, and not by HCQ_VERSION_*.
 
    A backend brings memory, programs, and lanes: in-order places to run batches,
    each with two counters that only rise (the active one and its shadow). A
@@ -1210,7 +1206,7 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
-#define HCQ_BACKEND_VERSION 7
+#define HCQ_BACKEND_VERSION 8
 #define HCQ_GRID_IS_EMPTY(grid) ((grid)[0] == 0 || (grid)[1] == 0 || (grid)[2] == 0)
 #define HCQ_GRID_INDIRECT 0x80000000u  /* in z of a maximum */
 #define HCQ_GRID_WITHIN(grid, most)                                                \
@@ -1326,7 +1322,7 @@ typedef struct hcq_device_test {
 
 typedef struct hcq_backend {
     /* Factory: what a registry shows, constant. */
-    uint32_t version;                  /* HCQ_BACKEND_VERSION */
+    uint32_t version;                  /* the HCQ_BACKEND_VERSION it is written for: a number */
     const char *name;                  /* "CPU": upper case, no colon, up to 31 characters */
     const char *full_name;
 
@@ -1347,7 +1343,7 @@ typedef struct hcq_backend {
     void (*close)(void *self);
     hcq_result (*lane_open)(void *self, hcq_lane *lane);
     void (*lane_close)(void *self, hcq_lane *lane);
-    hcq_result (*query)(void *self, hcq_query key, uint64_t *value);
+    hcq_result (*query)(void *self, uint32_t key, uint64_t *value);
 
     /* Memory, 64-byte aligned; `flags`: HCQ_HOST_VISIBLE, maybe with
        _HOST_WRITES (never where all memory is the host's), or HCQ_ZEROED where
@@ -1479,8 +1475,7 @@ HCQ_API hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t 
 HCQ_API void hcq_backend_flush_soon(hcq_device *device);
 
 /* The system. hcq_sys_wait sleeps while *word == expected, may return early;
-   HCQ_TIMEOUT after timeout_ns. For companions: >>atomics. */
-HCQ_API uint64_t hcq_sys_now_ns(void);
+   HCQ_TIMEOUT after timeout_ns. */
 HCQ_API hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 HCQ_API void hcq_sys_wake(uint32_t *word, int all);
 HCQ_API void hcq_sys_yield(void);         /* lets another thread have this CPU */
@@ -1741,6 +1736,12 @@ struct hcqi_waiter {
     uint8_t watch;                     /* counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
 };
+
+/* A notification that runs, on the stack of the thread that does. */
+typedef struct hcqi_called {
+    uint64_t id;
+    struct hcqi_called *next;          /* in hcqi_core.called */
+} hcqi_called;
 
 /* A notification: waits like a job, then runs a function instead of a batch. */
 struct hcqi_notice {
@@ -2372,6 +2373,7 @@ static struct hcqi_core {
     hcqi_line unbuilt;                 /* released, need a version to be built */
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
     hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
+    hcqi_called *called;               /* that run now */
     uint64_t dirty;                    /* devices to flush, by slot */
     uint64_t kicks;                    /* devices whose service thread has to look */
     hcqi_producer *promises[HCQI_PROMISES]; /* raises by pending submissions */
@@ -4888,14 +4890,14 @@ static HCQI_COLD void hcqi_error_note(hcq_device *dev, hcq_result result, const 
     if (e->result != HCQ_OK) { return; }
     memset(e, 0, sizeof *e);
     e->result = result;
-    e->command = packet == NULL ? -1 : (int64_t)packet->index;
+    e->command = packet == NULL ? -1 : (int32_t)packet->index;
     e->native_code = code;
     if (v != NULL) { hcqi_copy_label(e->queue, v->recording.label); }
     if (packet != NULL && packet->kind == HCQ_COMMAND_EXEC) {
         hcqi_copy_label(e->program, packet->u.exec.program->info.label);
     }
     hcqi_copy_label(e->native, native);
-    hcqi_refuse(dev, result, "queue '%s' command %d: %s%s%s", e->queue, (int)e->command,
+    hcqi_refuse(dev, result, "queue '%s' command %d: %s%s%s", e->queue, e->command,
                 hcq_result_text(result), native == NULL ? "" : " in ",
                 native == NULL ? "" : native);
 }
@@ -5164,15 +5166,22 @@ static HCQI_COLD void hcqi_notice_look(void) {
 
 /* Iterative, too: what a notification releases is run by the outermost call. */
 static HCQI_COLD void hcqi_run_due(void) {
+    hcqi_called now = { 0, NULL };
     if (hcqi_notifying) { return; }
     hcqi_notifying = 1;
     for (;;) {
         hcqi_enter();
+        hcqi_called **link = &hcqi_core.called;
+        while (*link != NULL && *link != &now) { link = &(*link)->next; }
+        if (*link != NULL) { *link = now.next; }
         hcqi_notice *n = hcqi_notice_take(&hcqi_core.due_head, &hcqi_core.due_tail);
         if (n == NULL) { break; }
         hcq_notify_fn fn = n->cancelled ? NULL : n->fn;
         void *user = n->user;
         hcq_result result = n->result;
+        now.id = n->id;
+        now.next = hcqi_core.called;
+        hcqi_core.called = &now;
         HCQI_ORDER(hcqi_order_seen(n->wait.signal, n->wait.value));
         hcqi_notice_free(n);
         hcqi_unlock();
@@ -6236,7 +6245,7 @@ HCQI_DEF int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user) {
 }
 
 static hcq_custom_fn hcqi_custom_find(const hcq_custom_type *type, const hcq_backend *backend) {
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < sizeof type->encode / sizeof *type->encode; i++) {
         const char *name = type->encode[i].backend;
         if (name != NULL && strcmp(name, backend->name) == 0) { return type->encode[i].encode_fn; }
     }
@@ -6329,11 +6338,12 @@ static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq
     char text[128];
     if (number < sub->value_count && sub->values[number].buffer.device != NULL) {
         const hcq_buffer *b = &sub->values[number].buffer;
+        int both = sub->values[number].number != 0;
         op->a = hcqi_buffer_find(b, &why);
         op->address = b->address;
         op->reach = b->size;
-        if (op->a != NULL) { return HCQ_OK; }
-        bad = hcqi_buffer_bad(b, why);
+        if (op->a != NULL && !both) { return HCQ_OK; }
+        bad = op->a != NULL ? "has a number beside its buffer" : hcqi_buffer_bad(b, why);
     } else if (number < sub->value_count) {
         op->address = sub->values[number].number;
         op->a = hcqi_address_find(dev, op->address, &why);
@@ -6954,6 +6964,8 @@ HCQI_DEF HCQI_COLD hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index
                HCQ_ERROR_INVALID, "part: is variable already");
     HCQI_CHECK(queue, p->index, hcqi_value_known(queue, key ^ 1) == 0, HCQ_ERROR_INVALID,
                "number: %u is that of a %s elsewhere", number, key % 2 ? "number" : "buffer");
+    HCQI_CHECK(queue, p->index, maximum == 0 || part <= HCQ_PART_GRID_Z, HCQ_ERROR_INVALID,
+               "maximum: %llu, of what is no grid", (unsigned long long)maximum);
     HCQI_CHECK(queue, p->index, room, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     if (part <= HCQ_PART_GRID_Z) {
         uint32_t recorded = p->u.exec.grid[part - HCQ_PART_GRID_X];
@@ -8877,6 +8889,7 @@ static HCQI_COLD hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submiss
     if (sub->flags & ~known) {
         bad = graph ? "flags: not for a graph" : "flags: only where queues is one graph";
     }
+    if (sub->affinity >> 63 != 0 && sub->affinity != HCQ_ANY_LANE) { bad = "affinity: is no lane"; }
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
     if (sub->value_count != 0 && sub->values == NULL) { bad = "values: is NULL"; }
@@ -9041,16 +9054,16 @@ HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submiss
 
 HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
                                           const hcq_value *values, uint32_t count,
-                                          hcq_point *point) {
+                                          uint32_t flags, hcq_point *point) {
     hcq_point done = { { 0 }, 0 };
     hcq_result r = hcqi_queue_check(queue);
     if (r == HCQ_OK) { r = hcqi_device_enter_by(device, queue->dev); }
-    uint64_t plain = r == HCQ_OK && count == 0 ? hcqi_submit_plain(queue, device) : 0;
+    uint64_t plain = r == HCQ_OK && (count | flags) == 0 ? hcqi_submit_plain(queue, device) : 0;
     if (plain != 0) {                  /* needs no submission */
         done = hcq_at(hcqi_signal_handle(device->exact), plain);
         r = hcqi_leave_with(hcqi_submit_refused(device, plain, plain));
     } else if (r == HCQ_OK) {
-        const hcq_submission sub = { NULL, 0, &queue, 1, NULL, 0, 0, 0, values, count };
+        const hcq_submission sub = { NULL, 0, &queue, 1, NULL, 0, 0, flags, values, count };
         r = hcqi_leave_with(hcqi_submit_all(device, &sub, 1, &done));
     }
     if (point != NULL) { *point = done; }
@@ -9678,7 +9691,9 @@ HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
     void *item = dev == NULL ? NULL : hcqi_slots_at(&dev->notices, index);
     hcqi_notice *n = HCQI_CAST(hcqi_notice *, item);
     if (n == NULL || n->id != notification.id || n->cancelled) {
-        return hcqi_leave_with(HCQ_ERROR_CLOSED);
+        const hcqi_called *runs = hcqi_core.called;
+        while (runs != NULL && runs->id != notification.id) { runs = runs->next; }
+        return hcqi_leave_with(runs != NULL ? HCQ_ERROR_BUSY : HCQ_ERROR_CLOSED);
     }
     if (n->fn == hcqi_notify_event) { hcqi_sys_event_close((intptr_t)n->user, 0); }
     if (n->listed) {
@@ -9912,9 +9927,10 @@ static hcq_result hcqi_import_room(hcq_device *dev, uint64_t first, uint64_t siz
     return hcqi_device_check(dev, meets ? "ptr: overlaps a living buffer" : NULL);
 }
 
-HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
+HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, uint32_t flags,
+                               hcq_buffer *buffer) {
     const char *bad = buffer == NULL ? "buffer: is NULL" : ptr == NULL ? "ptr: is NULL"
-                    : size == 0 ? "size: is 0" : NULL;
+                    : size == 0 ? "size: is 0" : flags != 0 ? "flags: unknown bits" : NULL;
     uint64_t first = (uint64_t)(uintptr_t)ptr;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     HCQI_PASS(hcqi_device_enter(device));
@@ -10510,17 +10526,19 @@ HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uin
 
 static uint64_t hcqi_transfer_room(uint64_t size) { return (size + 63) & ~(uint64_t)63; }
 
-/* What recording does not see; *sum: the bytes that updates need. */
-static hcq_result hcqi_transfers_check(hcq_device *dev, const hcq_transfer_command *commands,
+/* What recording does not see; *sum: the bytes that writes need. */
+static hcq_result hcqi_transfers_check(hcq_device *dev, const hcq_command *commands,
                                        uint32_t count, uint64_t *sum) {
     if (commands == NULL) { return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: is NULL"); }
     for (uint32_t i = 0; i < count; i++) {
-        const hcq_transfer_command *c = &commands[i];
+        const hcq_command *c = &commands[i];
+        int writes = c->kind == HCQ_COMMAND_WRITE;
         int sized = c->size != 0 && c->size <= SIZE_MAX / 4;
-        *sum += sized && c->kind == HCQ_TRANSFER_UPDATE ? hcqi_transfer_room(c->size) : 0;
-        const char *bad = (uint32_t)c->kind > HCQ_TRANSFER_UPDATE ? "kind: is unknown"
+        *sum += sized && writes ? hcqi_transfer_room(c->size) : 0;
+        const char *bad = c->kind < HCQ_COMMAND_COPY || c->kind > HCQ_COMMAND_WRITE
+                        ? "kind: is no copy, fill or write"
                         : !sized || *sum > SIZE_MAX / 2 ? "size: is 0 or too large"
-                        : c->kind != HCQ_TRANSFER_UPDATE ? NULL
+                        : !writes ? NULL
                         : c->dst.size == 0 ? "dst: is zero"
                         : c->size > c->dst.size ? "size: is above that of dst"
                         : c->data == NULL ? "data: is NULL" : NULL;
@@ -10530,18 +10548,18 @@ static hcq_result hcqi_transfers_check(hcq_device *dev, const hcq_transfer_comma
     return HCQ_OK;
 }
 
-static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command *commands,
-                                       uint32_t count, hcq_buffer updates) {
+static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_command *commands,
+                                       uint32_t count, hcq_buffer written) {
     uint64_t used = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const hcq_transfer_command *c = &commands[i];
+        const hcq_command *c = &commands[i];
         int32_t r;
-        if (c->kind == HCQ_TRANSFER_COPY) {
+        if (c->kind == HCQ_COMMAND_COPY) {
             r = hcq_queue_copy(q, c->dst, c->src, c->size);
-        } else if (c->kind == HCQ_TRANSFER_FILL) {
+        } else if (c->kind == HCQ_COMMAND_FILL) {
             r = hcq_queue_fill(q, c->dst, c->size, c->value, c->value_size);
         } else {
-            hcq_buffer part = hcq_view(updates, used, c->size);
+            hcq_buffer part = hcq_view(written, used, c->size);
             hcqi_copy_bytes(part.host, c->data, c->size);
             used += hcqi_transfer_room(c->size);
             r = hcq_queue_copy(q, c->dst, part, c->size);
@@ -10551,29 +10569,29 @@ static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command 
     return HCQ_OK;
 }
 
-/* A queue of its own for each call: no lock, and it and the memory of updates live as
+/* A queue of its own for each call: no lock, and it and the memory of writes live as
    long as needed. */
 HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
-                                        uint32_t wait_count, const hcq_transfer_command *commands,
+                                        uint32_t wait_count, const hcq_command *commands,
                                         uint32_t count, hcq_point *point) {
     hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
-    hcq_buffer updates;
+    hcq_buffer written;
     hcq_queue *q = NULL;
     uint64_t sum = 0;
-    memset(&updates, 0, sizeof updates);
+    memset(&written, 0, sizeof written);
     hcq_result pinned = hcqi_pin(device);
     hcq_result r = pinned != HCQ_OK ? pinned : hcqi_transfers_check(device, commands, count, &sum);
-    if (r == HCQ_OK && sum != 0) { r = hcq_alloc(device, sum, HCQ_HOST_VISIBLE, &updates); }
+    if (r == HCQ_OK && sum != 0) { r = hcq_alloc(device, sum, HCQ_HOST_VISIBLE, &written); }
     if (r == HCQ_OK) { r = hcq_queue_create(device, HCQ_COPY, &q); }
     if (r == HCQ_OK) {
         hcq_queue_label(q, "transfers");
-        r = hcqi_transfer_record(q, commands, count, updates);
+        r = hcqi_transfer_record(q, commands, count, written);
     }
     hcq_submission sub = hcqi_submission_of(&q, waits, wait_count, 0);
     sub.affinity = HCQ_ANY_LANE;
     if (r == HCQ_OK) { r = hcq_submit(device, &sub, 1, &done); }
     hcq_queue_destroy(q);
-    if (updates.device != NULL) { hcq_free(updates); }
+    if (written.device != NULL) { hcq_free(written); }
     if (pinned == HCQ_OK) { hcqi_unpin(device); }
     if (point != NULL) { *point = done; }
     return r;
@@ -10933,9 +10951,9 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
     return HCQ_OK;
 }
 
-/* Between two timestamps where `seconds` is asked for; that waits for the end. */
+/* Between two timestamps where a time is asked for; that waits for the end. */
 static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_t args_size,
-                                   hcq_dims grid, hcq_dims block, double *seconds) {
+                                   hcq_dims grid, hcq_dims block, uint64_t *device_ns) {
     hcq_device *dev = program->dev;
     hcqi_eager e = hcqi_eager_of(dev, "program_call");
     hcq_signal times[2] = { { 0 }, { 0 } };
@@ -10943,24 +10961,24 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_
     hcq_point done;
     uint64_t start = 0, end = 0, began = hcq_sys_now_ns();
     hcq_result r = HCQ_OK;
-    for (int i = 0; i < 2 && r == HCQ_OK && seconds != NULL; i++) {
+    for (int i = 0; i < 2 && r == HCQ_OK && device_ns != NULL; i++) {
         r = hcq_signal_create(dev, 0, &times[i]);
     }
     if (r == HCQ_OK) { r = hcqi_eager_queue_take(dev, HCQ_COMPUTE, 1, &q); }
     if (r == HCQ_OK) { r = hcq_queue_reset(q); }
     if (r == HCQ_OK) {
-        if (seconds != NULL) { hcq_queue_timestamp(q, times[0]); }
+        if (device_ns != NULL) { hcq_queue_timestamp(q, times[0]); }
         int32_t index = hcq_queue_exec(q, program, args, args_size, grid, block);
-        if (seconds != NULL) { hcq_queue_timestamp(q, times[1]); }
+        if (device_ns != NULL) { hcq_queue_timestamp(q, times[1]); }
         r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, NULL, q, &e, &done);
     }
     hcqi_eager_queue_give(q, r == HCQ_OK);
-    if (r == HCQ_OK && seconds != NULL) {
+    if (r == HCQ_OK && device_ns != NULL) {
         r = hcqi_sync(dev, done, &e);
         hcq_signal_timestamp(times[0], &start);
         hcq_signal_timestamp(times[1], &end);
         if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
-        *seconds = (double)(end - start) * 1e-9;
+        *device_ns = end - start;
     }
     for (int i = 0; i < 2; i++) {
         if (times[i].id != 0) { hcq_signal_destroy(times[i]); }
@@ -10969,7 +10987,7 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_
 }
 
 HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
-                                     hcq_dims grid, hcq_dims block, double *seconds) {
+                                     hcq_dims grid, hcq_dims block, uint64_t *device_ns) {
     if (program == NULL) { return hcqi_null("program"); }
     hcq_device *dev = program->dev;
     HCQI_PASS(hcqi_pin(dev));
@@ -10977,7 +10995,7 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const void *args, siz
     if (hcqi_in_callback()) {
         r = hcqi_refuse_alone(dev, r, "program_call: in a callback");
     } else {
-        r = hcqi_program_run(program, args, args_size, grid, block, seconds);
+        r = hcqi_program_run(program, args, args_size, grid, block, device_ns);
     }
     hcqi_unpin(dev);
     return r;
@@ -11065,6 +11083,14 @@ HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char 
     hcqi_log_va(device, result, format, args);
     va_end(args);
     if (!mine) { hcqi_leave(); }
+}
+
+/* Of a backend's own description: bits up to `last` are known. */
+static HCQI_UNUSED HCQI_COLD hcq_result hcqi_flags_check(hcq_device *device, uint32_t flags,
+                                                         uint32_t last) {
+    if (flags < 2 * last) { return HCQ_OK; }
+    hcq_backend_log(device, HCQ_ERROR_INVALID, "flags: unknown bits in %#x", flags);
+    return HCQ_ERROR_INVALID;
 }
 
 HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
@@ -11165,12 +11191,12 @@ HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
+HCQI_DEF hcq_result hcq_device_query(hcq_device *device, uint32_t key, uint64_t *value) {
     HCQI_PASS(hcqi_device_ask(device, value, "value"));
     hcq_result r = HCQ_OK;
     uint64_t answer = *value;
     hcqi_reap_device(device);
-    switch ((int)key) {
+    switch (key) {
     case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
     case HCQ_QUERY_CACHED_BYTES:
         hcqi_freed_trim(device, device->desc.cache_bytes, 1);
@@ -11190,7 +11216,7 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
         r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED
                                         : device->backend->query(device->self, key, &answer);
     }
-    if (r != HCQ_OK) { return hcqi_leave_refusing(device, r, "key: %d is not known", (int)key); }
+    if (r != HCQ_OK) { return hcqi_leave_refusing(device, r, "key: %u is not known", key); }
     *value = answer;
     return hcqi_leave_with(HCQ_OK);
 }

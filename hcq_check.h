@@ -38,7 +38,7 @@
    HCQ_DEVICE_CHECK_WAITS: a wait for what is over before anyhow, by its lane or by another
    wait; a hint, logged with HCQ_OK once for each wait of a queue, 64 times for a device.
 
-   Exploring. hcq_check_explore runs a function of yours again and again, each time with
+   Exploring. hcq_explore runs a function of yours again and again, each time with
    another order of the pieces that its devices' work consists of (they have a seed then,
    see hcq_cpu.h: no threads, one piece at a time): some drawn orders, or all there are,
    of which those that only swap independent commands count once. It stops at the first
@@ -93,7 +93,8 @@ typedef struct hcq_explore_info {
     uint64_t runs;                     /* schedules that ran to their end */
     uint64_t cut;                      /* others: in the middle they repeat an earlier one */
     uint64_t seed;                     /* of the run that ended it */
-    char choices[1000];                /* its schedule, made short: for the desc's field */
+    char choices[1000];                /* its schedule, made short, for the desc's field; "" if
+                                          it has no room: make the run shorter */
 } hcq_explore_info;
 
 /* Runs a function with one schedule of its devices' work after another (see hcq_cpu.h, "A
@@ -106,7 +107,7 @@ typedef struct hcq_explore_info {
    Errors:   HCQ_ERROR_INVALID (no function, unknown flags, bad choices, runs that differ),
              HCQ_ERROR_BUSY (devices are open, or stayed so), HCQ_ERROR_OUT_OF_MEMORY,
              HCQ_ERROR_UNSUPPORTED (no HCQ_CPU). */
-HCQ_API hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_info *info);
+HCQ_API hcq_result hcq_explore(const hcq_explore_desc *desc, hcq_explore_info *info);
 
 #ifdef __cplusplus
 }
@@ -2310,6 +2311,7 @@ static void hcqi_explorer_write(char *text, size_t size) {
         used += (size_t)snprintf(text + used, size - used, i == 0 ? "%u" : " %u",
                                  (unsigned)hcqi_explorer.list[i]);
     }
+    if (used + 8 >= size) { text[0] = 0; } /* a part of them would be another run */
 }
 
 static hcq_result hcqi_explorer_read(const char *text) {
@@ -2357,7 +2359,7 @@ static HCQI_PRINTF(3, 4) void hcqi_explorer_log(const hcq_explore_desc *desc, hc
     va_end(args);
 }
 
-HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_info *info) {
+HCQI_DEF hcq_result hcq_explore(const hcq_explore_desc *desc, hcq_explore_info *info) {
     hcq_explore_info own;
     if (desc == NULL || desc->run_fn == NULL) {
         return hcqi_null(desc == NULL ? "desc" : "run_fn");
@@ -2386,9 +2388,10 @@ HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_
         hcqi_explorer_log(desc, own.result, "explore: %s, after %llu runs", hcqi_explorer.bad,
                           (unsigned long long)(own.runs + own.cut));
     } else if (own.result != HCQ_OK) {
+        int whole = own.choices[0] != 0 || hcqi_explorer.given == 0;
         hcqi_explorer_log(desc, own.result, "explore: after %llu runs one ends so; .choices = "
-                          "\"%s\" is that run", (unsigned long long)(own.runs + own.cut),
-                          own.choices);
+                          "\"%s\" %s", (unsigned long long)(own.runs + own.cut), own.choices,
+                          whole ? "is that run" : "has no room for that run's");
     }
     free(hcqi_explorer.picks);
     free(hcqi_explorer.list);
@@ -2401,7 +2404,7 @@ HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_
 
 static void hcqi_order_opening(hcq_device *dev) { (void)dev; }
 
-HCQI_DEF hcq_result hcq_check_explore(const hcq_explore_desc *desc, hcq_explore_info *info) {
+HCQI_DEF hcq_result hcq_explore(const hcq_explore_desc *desc, hcq_explore_info *info) {
     (void)desc, (void)info;
     return hcqi_refuse_alone(NULL, HCQ_ERROR_UNSUPPORTED, "explore: needs HCQ_CPU");
 }

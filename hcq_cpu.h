@@ -46,7 +46,13 @@ struct hcq_cpu_desc {
 
 /* Runs a piece of the work that devices with a seed have: 1; 0: none can run.
    Threads: the one that opened them. Not in a callback: 0. */
+#ifdef __cplusplus
+extern "C" {
+#endif
 HCQ_API int hcq_cpu_step(void);
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* HCQ_CPU_H */
 
@@ -747,6 +753,8 @@ static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t val
     memcpy(at, pattern, (size_t)size);
 }
 
+static HCQI_THREAD_LOCAL hcq_result hcqi_cpu_said; /* by the last host command that failed */
+
 /* A packet that the loop below leaves; HCQ_ERROR_HOST if it refused, _INVALID if a grid is
    above its maximum. Apart: a compiler that joins its switch with the test before
    it makes that slower. */
@@ -768,11 +776,12 @@ HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_p
         r = p->u.host.fn(p->u.host.user);
         break;
     case HCQ_COMMAND_CUSTOM:
-        r = p->u.custom.encode_fn(NULL, p->u.custom.payload, p->u.custom.type->user);
+        r = p->u.custom.encode_fn(p->u.custom.type->user, NULL, p->u.custom.payload);
         break;
     default:
         break; /* barriers: one thread after another is ordered anyway */
     }
+    if ((int)r < 0) { hcqi_cpu_said = r; }
     return (int)r < 0 ? HCQ_ERROR_HOST : HCQ_OK;
 }
 
@@ -866,7 +875,8 @@ static void hcqi_cpu_engine_end(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     if (failed != NULL) { r = above != NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_HOST; }
     if (r != HCQ_OK) {
         engine->refused = 1;
-        hcq_backend_job_fail(entry->job, &done, r, failed, above, 0);
+        hcq_backend_job_fail(entry->job, &done, r, failed, above,
+                             failed != NULL && above == NULL ? hcqi_cpu_said : 0);
     }
     /* Back first: who sees the counter finds the chunk in the list. */
     hcqi_cpu_engine_advance(engine);
@@ -1414,6 +1424,9 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
                                 void **self) {
     (void)driver;
     if (ordinal >= HCQI_CPU_ORDINALS) { return HCQ_ERROR_NO_DEVICE; }
+    if (desc->cpu != NULL) {
+        HCQI_PASS(hcqi_flags_check(device, desc->cpu->flags, HCQ_CPU_ONE_ENGINE));
+    }
     void *memory = hcq_backend_alloc(device, sizeof(hcqi_cpu_device), HCQI_CPU_LINE);
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, memory);
     if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -1474,7 +1487,7 @@ static void hcqi_cpu_lane_close(void *self, hcq_lane *lane) {
     if (--native->engine->lanes == 0) { hcqi_cpu_engine_stop(native->engine); }
 }
 
-static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
+static hcq_result hcqi_cpu_query(void *self, uint32_t key, uint64_t *value) {
     if (key == HCQ_QUERY_WORKERS) {
         *value = HCQI_CAST(hcqi_cpu_device *, self)->pool.wanted;
     } else if (key >= HCQ_QUERY_MAX_BLOCK && key <= HCQ_QUERY_MAX_GRID_Z) {

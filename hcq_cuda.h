@@ -157,7 +157,7 @@ enum {
 typedef struct hcq_cuda_info {
     int device;                        /* CUdevice */
     struct CUctx_st *context;
-    void *library;                     /* libcuda's handle, for hcq_sys_library_symbol */
+    void *library;                     /* libcuda's handle, for dlsym, GetProcAddress */
     uint32_t driver_version;           /* 1000 * major + 10 * minor */
     uint32_t capability;               /* 10 * major + minor: 90 is sm_90 */
     uint32_t processors;               /* streaming multiprocessors */
@@ -2539,7 +2539,7 @@ static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
     encoder.context = d->context;
     encoder.device = d->ordinal;
     hcq_backend_callback(1);
-    hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
+    hcq_result r = p->u.custom.encode_fn(p->u.custom.type->user, &encoder, p->u.custom.payload);
     hcq_backend_callback(0);
     g->call = "";
     return (int)r < 0 ? HCQI_CU_INVALID_VALUE : HCQI_CU_OK;
@@ -3874,6 +3874,7 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
                                  const hcq_device_desc *desc, hcq_backend_caps *caps,
                                  void **self) {
     const struct hcq_cuda_desc *own = desc->cuda;
+    if (own != NULL) { HCQI_PASS(hcqi_flags_check(device, own->flags, HCQ_CUDA_TRAIL)); }
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, hcqi_new(&desc->memory, sizeof *d));
     if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     d->device = device;
@@ -3999,7 +4000,7 @@ static int hcqi_cuda_can_wait(void *self, const hcq_backend *owner_backend,
     return 0;
 }
 
-static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
+static hcq_result hcqi_cuda_query(void *self, uint32_t key, uint64_t *value) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     uint64_t *const counters[] = { /* by key */
         &d->launches, &d->graph_launches, &d->graphs_made, &d->nodes, &d->nodes_set, NULL, NULL,
@@ -4021,7 +4022,7 @@ static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
     }
     hcqi_word_lock(&d->event_lock);
     for (hcqi_cuda_event *e = d->events; e != NULL; e = e->all) {
-        events += (int)key == HCQ_CUDA_QUERY_EVENTS_MADE || hcqi_atomic_load32(&e->refs) != 0;
+        events += key == HCQ_CUDA_QUERY_EVENTS_MADE || hcqi_atomic_load32(&e->refs) != 0;
     }
     hcqi_word_unlock(&d->event_lock);
     *value = events - 1; /* without d->past */

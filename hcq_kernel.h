@@ -266,7 +266,7 @@ typedef struct hcqi_k_place { hcq_dims id, size; } hcqi_k_place;
 #define HCQ_KERNEL_PTX(file) static const char HCQI_UNUSED file##_ptx[]
 #define HCQ_KERNEL_GPU(name, spirv, size, ptx)                                     \
     static const hcq_code HCQI_UNUSED name##_gpu[] = {{spirv, size, NULL, 0}, {ptx, 0, #name, 1}}
-#define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND((HCQI_K_GPU_##name, NULL, ~)))
+#define HCQ_PROGRAM(name) name##_program(HCQI_K_SECOND((HCQ_KERNEL_HAS_##name, NULL, ~)))
 #define HCQI_K_SECOND(list) HCQI_K_SECOND_ list
 #define HCQI_K_SECOND_(a, b, ...) b
 

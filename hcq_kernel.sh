@@ -238,7 +238,7 @@ END
     fi
     echo
     for kernel in $kernels; do
-        echo "#define HCQI_K_GPU_$kernel ~, ${kernel}_gpu"
+        echo "#define HCQ_KERNEL_HAS_$kernel ~, ${kernel}_gpu"
         code="NULL, 0" text=NULL
         [ -z "$spirv" ] || code="${kernel}_spirv, sizeof ${kernel}_spirv"
         [ -z "$ptx" ] || text=${name}_ptx

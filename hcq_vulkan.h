@@ -247,11 +247,10 @@ HCQ_API hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semap
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_LIMIT (too small). */
 HCQ_API hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size);
 
-/* In an encode function: the VkBuffer and offset of a device address; 0 if it
-   lies in no buffer of the device.
-   Threads: the encode function's. */
-HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
-                          VkDeviceSize *offset);
+/* In an encode function: the VkBuffer and offset of a device address.
+   Threads: the encode function's. Errors: HCQ_ERROR_INVALID (in no buffer of the device). */
+HCQ_API hcq_result hcq_vulkan_address(const hcq_vulkan_encoder *encoder, uint64_t address,
+                                      VkBuffer *handle, VkDeviceSize *offset);
 
 #ifdef __cplusplus
 }
@@ -2980,7 +2979,7 @@ static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet 
     encoder.get_proc = rec->d->driver->api.GetDeviceProcAddr;
     encoder.self = rec->d;
     hcq_backend_callback(1);
-    hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
+    hcq_result r = p->u.custom.encode_fn(p->u.custom.type->user, &encoder, p->u.custom.payload);
     hcq_backend_callback(0);
     hcqi_vk_order_all(rec);
     rec->program = NULL;
@@ -4891,6 +4890,7 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
 static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordinal,
                                const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
     const struct hcq_vulkan_desc *own = desc->vulkan;
+    if (own != NULL) { HCQI_PASS(hcqi_flags_check(device, own->flags, HCQ_VULKAN_STAGED)); }
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, hcqi_new(&desc->memory, sizeof *d));
     if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     d->device = device;
@@ -4974,11 +4974,11 @@ static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
     hcqi_vk_lane_free(d, lane);
 }
 
-static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
+static hcq_result hcqi_vk_query(void *self, uint32_t key, uint64_t *value) {
     const hcqi_vk_device *d = HCQI_CAST(const hcqi_vk_device *, self);
     const VkPhysicalDeviceLimits *most = &d->is.limits;
     uint32_t axis = ((uint32_t)key - HCQ_QUERY_MAX_BLOCK_X) % 3;
-    switch ((int)key) {
+    switch (key) {
     case HCQ_QUERY_MAX_BLOCK: *value = most->maxComputeWorkGroupInvocations; return HCQ_OK;
     case HCQ_QUERY_MAX_BLOCK_X: case HCQ_QUERY_MAX_BLOCK_Y: case HCQ_QUERY_MAX_BLOCK_Z:
         *value = most->maxComputeWorkGroupSize[axis];
@@ -5114,7 +5114,7 @@ HCQI_DEF hcq_result hcq_vulkan_import_buffer(hcq_device *device, VkBuffer handle
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
     if (d == NULL) { return r; }
     HCQI_PASS(hcq_backend_leave(hcqi_vk_arrive(d, size, &own)));
-    r = hcq_import(device, (void *)(uintptr_t)own.address, size, buffer);
+    r = hcq_import(device, (void *)(uintptr_t)own.address, size, 0, buffer);
     d = hcqi_vk_from(device, &gone);
     if (d == NULL) { return gone; }
     for (link = &d->arrivals; *link != &own; link = &(*link)->next) { }
@@ -5216,10 +5216,10 @@ HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *siz
     return hcq_backend_leave(hcqi_vk_check(d, got, "vkGetPipelineCacheData"));
 }
 
-HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
-                           VkDeviceSize *offset) {
+HCQI_DEF hcq_result hcq_vulkan_address(const hcq_vulkan_encoder *encoder, uint64_t address,
+                                       VkBuffer *handle, VkDeviceSize *offset) {
     hcq_result r;
-    if (encoder == NULL || handle == NULL || offset == NULL) { return 0; }
+    if (encoder == NULL || handle == NULL || offset == NULL) { return HCQ_ERROR_INVALID; }
     const hcqi_vk_device *d =
         hcqi_vk_from(HCQI_CAST(const hcqi_vk_device *, encoder->self)->device, &r);
     const hcqi_vk_range *range = d != NULL ? hcqi_vk_owner(d, address, 1) : NULL;
@@ -5228,7 +5228,7 @@ HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, 
         *offset = address - range->block->address;
     }
     if (d != NULL) { (void)hcq_backend_leave(HCQ_OK); }
-    return range != NULL;
+    return range != NULL ? HCQ_OK : HCQ_ERROR_INVALID;
 }
 
 HCQI_COLD_END

@@ -96,7 +96,7 @@ static void trace_sum_up(trace_function function, uint64_t began, hcq_result res
 }
 
 /* Adds a line. Text is made before the lock is taken. */
-static HCQI_PRINTF(3, 4) void trace_line(uint64_t began, hcq_result result,
+static void trace_line(uint64_t began, hcq_result result,
                                          const char *format, ...) {
     trace_entry entry;
     va_list args;
@@ -216,7 +216,7 @@ static void trace_lane_close(void *self, hcq_lane *lane) {
     trace_line(began, HCQ_OK, "dev%u lane_close %s %u", d->number, trace_kind(lane), lane->index);
 }
 
-static hcq_result trace_query(void *self, hcq_query key, uint64_t *value) {
+static hcq_result trace_query(void *self, uint32_t key, uint64_t *value) {
     trace_device *d = (trace_device *)self;
     uint64_t began = hcq_sys_now_ns();
     hcq_result result = trace.inner->query(d->self, key, value);
@@ -525,7 +525,7 @@ static void trace_table_objects(hcq_backend *table, const hcq_backend *inner) {
 
 static void trace_table(hcq_backend *table, const hcq_backend *inner) {
     memset(table, 0, sizeof *table);
-    table->version = HCQ_BACKEND_VERSION;
+    table->version = 8;                /* as of hcq 1.0; another one is refused */
     table->name = "TRACE";
     table->full_name = trace.full_name;
     if (inner->driver_create) {

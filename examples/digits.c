@@ -266,7 +266,7 @@ static int launch(network *n, hcq_queue *graph, hcq_buffer samples, hcq_buffer s
     values[INPUT_BATCH] = hcq_value_of(samples);
     values[INPUT_SCORES] = hcq_value_of(scores);
     values[VAR_RATE] = hcq_number(hcq_f32(rate));
-    return ok(hcq_queue_submit_with(graph, n->dev, values, VALUES, NULL), "launch");
+    return ok(hcq_queue_submit_with(graph, n->dev, values, VALUES, 0, NULL), "launch");
 }
 
 /* One step with the batch that begins at sample `first`. */

@@ -1305,11 +1305,11 @@ HCQ_KERNEL_PTX(digits) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_hidden ~, hidden_gpu
+#define HCQ_KERNEL_HAS_hidden ~, hidden_gpu
 HCQ_KERNEL_GPU(hidden, hidden_spirv, sizeof hidden_spirv, digits_ptx);
-#define HCQI_K_GPU_output ~, output_gpu
+#define HCQ_KERNEL_HAS_output ~, output_gpu
 HCQ_KERNEL_GPU(output, output_spirv, sizeof output_spirv, digits_ptx);
-#define HCQI_K_GPU_back ~, back_gpu
+#define HCQ_KERNEL_HAS_back ~, back_gpu
 HCQ_KERNEL_GPU(back, back_spirv, sizeof back_spirv, digits_ptx);
-#define HCQI_K_GPU_update ~, update_gpu
+#define HCQ_KERNEL_HAS_update ~, update_gpu
 HCQ_KERNEL_GPU(update, update_spirv, sizeof update_spirv, digits_ptx);

@@ -326,5 +326,5 @@ HCQ_KERNEL_PTX(engine) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_drift ~, drift_gpu
+#define HCQ_KERNEL_HAS_drift ~, drift_gpu
 HCQ_KERNEL_GPU(drift, drift_spirv, sizeof drift_spirv, engine_ptx);

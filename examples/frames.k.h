@@ -280,5 +280,5 @@ HCQ_KERNEL_PTX(frames) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_draw ~, draw_gpu
+#define HCQ_KERNEL_HAS_draw ~, draw_gpu
 HCQ_KERNEL_GPU(draw, draw_spirv, sizeof draw_spirv, frames_ptx);

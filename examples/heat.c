@@ -38,6 +38,7 @@
 #include "heat.k.h"
 
 #include <mpi.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +122,7 @@ static int look(strip *t, int peer, uint32_t step) {
    It sleeps until something is on its way. Since another thread, one of hcq's, is in
    send_rims when it gets there, MPI is asked for MPI_THREAD_MULTIPLE: no lock, and no
    hand-over, between the command and the transfer. */
-static void watch(void *user) {
+static void *watch(void *user) {
     strip *t = (strip *)user;
     for (uint32_t step = 1; step <= t->steps; step++) {
         hcq_point sent = hcq_at(t->sent, step);
@@ -134,6 +135,7 @@ static void watch(void *user) {
             }
         }
     }
+    return NULL;
 }
 
 /* ---- the strip and its recordings ---------------------------------------- */
@@ -240,6 +242,19 @@ static void make_strip(strip *t, const char *device) {
 
 /* ---- the steps ----------------------------------------------------------- */
 
+static hcq_submission part(const hcq_point *waits, uint32_t count, hcq_queue *const *queue,
+                           const hcq_point *raised) {
+    hcq_submission work;
+    memset(&work, 0, sizeof work);
+    work.waits = waits;
+    work.wait_count = count;
+    work.queues = queue;
+    work.queue_count = 1;
+    work.signals = raised;
+    work.signal_count = raised != NULL;
+    return work;
+}
+
 /* RIM and INSIDE follow each other on the compute lane, SEND and LAND on the copy lane;
    all else is in this table: waits, a queue, what it raises. */
 static hcq_point submit(strip *t, uint32_t step) {
@@ -248,10 +263,8 @@ static hcq_point submit(strip *t, uint32_t step) {
     hcq_point arrived[PEERS] = { hcq_at(t->arrived[ABOVE], step), hcq_at(t->arrived[BELOW], step) };
     hcq_queue **q = t->part[(step - 1) % 2];
     const hcq_submission work[PARTS] = {
-        { &halos, 1, &q[RIM], 1, &rimmed, 1, 0, 0, NULL, 0 },
-        { &rimmed, 1, &q[SEND], 1, &sent, 1, 0, 0, NULL, 0 },
-        { arrived, PEERS, &q[LAND], 1, &landed, 1, 0, 0, NULL, 0 },
-        { NULL, 0, &q[INSIDE], 1, NULL, 0, 0, 0, NULL, 0 },
+        part(&halos, 1, &q[RIM], &rimmed), part(&rimmed, 1, &q[SEND], &sent),
+        part(arrived, PEERS, &q[LAND], &landed), part(NULL, 0, &q[INSIDE], NULL),
     };
     need(hcq_submit(t->dev, work, PARTS, NULL), "submit");
     return hcq_at(hcq_device_timeline(t->dev), hcq_device_timeline_value(t->dev) - 1);
@@ -366,15 +379,15 @@ static int compare(strip *t) {
 }
 
 static int heat(strip *t, const char *device) {
-    hcq_sys_thread watcher = { NULL, watch, t, "watch" };
+    pthread_t watcher;
     make_strip(t, device);
     need(hcq_profile_start(t->dev, NULL), "profile");
     MPI_Barrier(MPI_COMM_WORLD);
     span all = { hcq_sys_now_ns(), 0 };
-    need(hcq_sys_thread_start(&watcher), "thread");
+    if (pthread_create(&watcher, NULL, watch, t) != 0) { need(HCQ_ERROR_LIMIT, "thread"); }
     run(t);
     all.end = hcq_sys_now_ns();
-    hcq_sys_thread_join(&watcher);
+    pthread_join(watcher, NULL);
     measure(t, all);
     int good = compare(t);
     need(hcq_close(t->dev), device);

@@ -122,5 +122,5 @@ HCQ_KERNEL_PTX(heat) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_warm ~, warm_gpu
+#define HCQ_KERNEL_HAS_warm ~, warm_gpu
 HCQ_KERNEL_GPU(warm, warm_spirv, sizeof warm_spirv, heat_ptx);

@@ -77,5 +77,5 @@ HCQ_KERNEL_PTX(hello) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_axpy ~, axpy_gpu
+#define HCQ_KERNEL_HAS_axpy ~, axpy_gpu
 HCQ_KERNEL_GPU(axpy, axpy_spirv, sizeof axpy_spirv, hello_ptx);

@@ -881,9 +881,9 @@ HCQ_KERNEL_PTX(photo) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_blur_x ~, blur_x_gpu
+#define HCQ_KERNEL_HAS_blur_x ~, blur_x_gpu
 HCQ_KERNEL_GPU(blur_x, blur_x_spirv, sizeof blur_x_spirv, photo_ptx);
-#define HCQI_K_GPU_blur_y ~, blur_y_gpu
+#define HCQ_KERNEL_HAS_blur_y ~, blur_y_gpu
 HCQ_KERNEL_GPU(blur_y, blur_y_spirv, sizeof blur_y_spirv, photo_ptx);
-#define HCQI_K_GPU_ink ~, ink_gpu
+#define HCQ_KERNEL_HAS_ink ~, ink_gpu
 HCQ_KERNEL_GPU(ink, ink_spirv, sizeof ink_spirv, photo_ptx);

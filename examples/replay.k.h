@@ -65,5 +65,5 @@ HCQ_KERNEL_PTX(replay) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_step ~, step_gpu
+#define HCQ_KERNEL_HAS_step ~, step_gpu
 HCQ_KERNEL_GPU(step, step_spirv, sizeof step_spirv, replay_ptx);

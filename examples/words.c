@@ -461,7 +461,7 @@ static int step(network *n, uint32_t i, uint32_t steps) {
     values[INPUT_STARTS] = hcq_value_of(hcq_view(n->starts, i * starts, starts));
     values[INPUT_LOSSES] = hcq_value_of(hcq_view(n->losses, i % SHOWN * losses, losses));
     values[VAR_RATE] = hcq_number(hcq_f32(rate_of(i, steps)));
-    return ok(hcq_queue_submit_with(n->step, n->dev, values, STEP_VALUES, NULL), "step");
+    return ok(hcq_queue_submit_with(n->step, n->dev, values, STEP_VALUES, 0, NULL), "step");
 }
 
 /* Waits for the steps: the first one's mean loss, and that of `count`. */
@@ -517,7 +517,7 @@ static int write_letter(network *n, uint32_t i) {
     hcq_value values[WRITE_VALUES];
     values[INPUT_WINDOW] = hcq_value_of(hcq_view(n->written, i * letter, WINDOW * letter));
     values[VAR_DICE] = hcq_number(hcq_f32(random_float()));
-    return ok(hcq_queue_submit_with(n->write, n->dev, values, WRITE_VALUES, NULL), "letter");
+    return ok(hcq_queue_submit_with(n->write, n->dev, values, WRITE_VALUES, 0, NULL), "letter");
 }
 
 /* Goes on from the text's beginning. */

@@ -2766,23 +2766,23 @@ HCQ_KERNEL_PTX(words) =
     "ret;\n"
     "}\n";
 
-#define HCQI_K_GPU_multiply ~, multiply_gpu
+#define HCQ_KERNEL_HAS_multiply ~, multiply_gpu
 HCQ_KERNEL_GPU(multiply, multiply_spirv, sizeof multiply_spirv, words_ptx);
-#define HCQI_K_GPU_mark ~, mark_gpu
+#define HCQ_KERNEL_HAS_mark ~, mark_gpu
 HCQ_KERNEL_GPU(mark, mark_spirv, sizeof mark_spirv, words_ptx);
-#define HCQI_K_GPU_norm ~, norm_gpu
+#define HCQ_KERNEL_HAS_norm ~, norm_gpu
 HCQ_KERNEL_GPU(norm, norm_spirv, sizeof norm_spirv, words_ptx);
-#define HCQI_K_GPU_norm_back ~, norm_back_gpu
+#define HCQ_KERNEL_HAS_norm_back ~, norm_back_gpu
 HCQ_KERNEL_GPU(norm_back, norm_back_spirv, sizeof norm_back_spirv, words_ptx);
-#define HCQI_K_GPU_attend ~, attend_gpu
+#define HCQ_KERNEL_HAS_attend ~, attend_gpu
 HCQ_KERNEL_GPU(attend, attend_spirv, sizeof attend_spirv, words_ptx);
-#define HCQI_K_GPU_query_back ~, query_back_gpu
+#define HCQ_KERNEL_HAS_query_back ~, query_back_gpu
 HCQ_KERNEL_GPU(query_back, query_back_spirv, sizeof query_back_spirv, words_ptx);
-#define HCQI_K_GPU_key_back ~, key_back_gpu
+#define HCQ_KERNEL_HAS_key_back ~, key_back_gpu
 HCQ_KERNEL_GPU(key_back, key_back_spirv, sizeof key_back_spirv, words_ptx);
-#define HCQI_K_GPU_loss ~, loss_gpu
+#define HCQ_KERNEL_HAS_loss ~, loss_gpu
 HCQ_KERNEL_GPU(loss, loss_spirv, sizeof loss_spirv, words_ptx);
-#define HCQI_K_GPU_pick ~, pick_gpu
+#define HCQ_KERNEL_HAS_pick ~, pick_gpu
 HCQ_KERNEL_GPU(pick, pick_spirv, sizeof pick_spirv, words_ptx);
-#define HCQI_K_GPU_adam ~, adam_gpu
+#define HCQ_KERNEL_HAS_adam ~, adam_gpu
 HCQ_KERNEL_GPU(adam, adam_spirv, sizeof adam_spirv, words_ptx);

@@ -107,9 +107,9 @@ static bench_side raw_samples(cuda *c, double (*sample)(void *ctx)) {
     return (bench_side){.ctx = c, .begin = raw_begin, .end = raw_end, .sample = sample};
 }
 
-static uint64_t query(const cuda *c, int key) {
+static uint64_t query(const cuda *c, uint32_t key) {
     uint64_t value = 0;
-    CHECK(hcq_device_query(c->device, (hcq_query)key, &value));
+    CHECK(hcq_device_query(c->device, key, &value));
     return value;
 }
 
@@ -189,7 +189,7 @@ static void raw_replay_launch(void *ctx, uint64_t n) {
 }
 
 /* How often ten rounds of it add 1 to a count of the backend, each time. */
-static void count_per(cuda *c, bench_result *result, const char *key, int count,
+static void count_per(cuda *c, bench_result *result, const char *key, uint32_t count,
                       void (*run)(void *, uint64_t), uint32_t operations) {
     uint64_t before = query(c, count);
     run(c, 10);

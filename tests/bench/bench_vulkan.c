@@ -179,7 +179,7 @@ static void check_counters(const vulkan *v, const char *name) {
 
 static double recorded(const vulkan *v) {
     uint64_t value = 0;
-    CHECK(hcq_device_query(v->device, (hcq_query)HCQ_VULKAN_QUERY_RECORDED, &value));
+    CHECK(hcq_device_query(v->device, HCQ_VULKAN_QUERY_RECORDED, &value));
     return (double)value;
 }
 

@@ -395,7 +395,7 @@ static hcq_explore_info explored(hcq_result (*run)(void *), uint32_t flags, uint
                              .seed = T.seed * 7919, .log_fn = test_log_line, .log_user = &T.log};
     hcq_explore_info info;
     log_clear();
-    CHECK_RESULT(hcq_check_explore(&desc, &info), want);
+    CHECK_RESULT(hcq_explore(&desc, &info), want);
     CHECK_RESULT(info.result, want);
     return info;
 }
@@ -568,11 +568,11 @@ TEST_BARE(seeds_find_a_bug_of_three_steps) {
         hcq_explore_desc desc = {.run_fn = steps_run, .seeds = 2000, .seed = 1 + i * 5000,
                                  .log_fn = hcq_log_none};
         hcq_explore_info info;
-        CHECK_RESULT(hcq_check_explore(&desc, &info), HCQ_ERROR_HOST);
+        CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_HOST);
         runs[i] = info.runs;
         desc.seeds = 0;                /* what it says is that run again */
         desc.choices = info.choices;
-        CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_HOST);
+        CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_HOST);
         CHECK(strcmp(info.choices, "2 1") == 0); /* as short as can be: the third, the second */
     }
     qsort(runs, 20, sizeof runs[0], u64_compare);
@@ -665,32 +665,32 @@ TEST_BARE(findings_end_it) {
     uint32_t runs = 0;
     hcq_explore_desc desc = {.run_fn = moody_run, .user = &runs, .log_fn = test_log_line,
                              .log_user = &T.log};
-    CHECK_RESULT(hcq_check_explore(&desc, &info), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_INVALID);
     CHECK(log_has("two runs with the same choices differ"));
     desc.run_fn = restless_run;
     log_clear();
-    CHECK_RESULT(hcq_check_explore(&desc, &info), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_INVALID);
     CHECK(log_has("two runs with the same choices differ"));
 }
 
 TEST_BARE(descriptions_are_refused) {
     hcq_explore_desc desc = {.log_fn = test_log_line, .log_user = &T.log};
-    CHECK_RESULT(hcq_check_explore(NULL, NULL), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_explore(NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_INVALID);
     desc.run_fn = nothing_run;
     desc.flags = HCQ_EXPLORE_EVERY << 1;
-    CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_INVALID);
     desc.flags = HCQ_EXPLORE_EVERY;
-    CHECK_OK(hcq_check_explore(&desc, NULL));
+    CHECK_OK(hcq_explore(&desc, NULL));
     for (int i = 0; i < 4; i++) {
         static const char *const bad[] = {"1 two", "1,2", " 1", "65536"};
         desc.choices = bad[i];
         log_clear();
-        CHECK_RESULT(hcq_check_explore(&desc, NULL), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_INVALID);
         CHECK(log_has("choices: no list of numbers"));
     }
     desc.choices = "65535 0";
-    CHECK_OK(hcq_check_explore(&desc, NULL));
+    CHECK_OK(hcq_explore(&desc, NULL));
 }
 
 /* As many as are asked for, and it says that more are left. */
@@ -699,7 +699,7 @@ TEST_BARE(runs_are_bounded) {
     for (uint64_t most = 69; most <= 71; most++) {
         hcq_explore_desc desc = {.run_fn = lanes_run, .runs = most, .log_fn = hcq_log_none};
         hcq_explore_info info;
-        CHECK_OK(hcq_check_explore(&desc, &info));
+        CHECK_OK(hcq_explore(&desc, &info));
         CHECK_U64(info.runs, most < 70 ? most : 70);
         CHECK_U64(info.complete, most >= 70);
     }
@@ -799,7 +799,7 @@ TEST_BARE(as_many_pieces_as_are_told_apart) {
         hcq_explore_desc desc = {.run_fn = many_run, .runs = 2, .log_fn = test_log_line,
                                  .log_user = &T.log};
         log_clear();
-        CHECK_RESULT(hcq_check_explore(&desc, NULL), many <= 63 ? HCQ_OK : HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_explore(&desc, NULL), many <= 63 ? HCQ_OK : HCQ_ERROR_INVALID);
         CHECK_U64(log_has("more than 64 pieces"), many > 63);
     }
 }
@@ -819,7 +819,7 @@ static hcq_result polls_run(void *user) {
 TEST_BARE(polls_come_to_an_end) {
     hcq_explore_desc desc = {.run_fn = polls_run, .runs = 2, .log_fn = hcq_log_none};
     hcq_explore_info info;
-    CHECK_OK(hcq_check_explore(&desc, &info));
+    CHECK_OK(hcq_explore(&desc, &info));
     CHECK(info.cut >= 1 && !info.complete);
     CHECK(explored(polls_run, 0, 20, HCQ_OK).runs == 20);
 }

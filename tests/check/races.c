@@ -302,7 +302,7 @@ static void values_that_meet(int right) {
     CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 128), 128, 7, 1) >= 0);
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_SIZE, 0, 0));
     CHECK(hcq_queue_fill(P.second, AT(P.x, 64, 64), 64, 7, 1) >= 0);
-    CHECK_OK(hcq_queue_submit_with(P.first, P.dev, &value, 1, NULL));
+    CHECK_OK(hcq_queue_submit_with(P.first, P.dev, &value, 1, 0, NULL));
     (void)submit_on(1, P.second, NULL);
 }
 
@@ -325,7 +325,7 @@ static void a_value_with_less_behind_it(int right) {
     CHECK_INDEX(record_add(q, make_add(P.dev), P.x, 0, 5), 0);
     CHECK_OK(hcq_queue_access(q, 0, P.x, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG, 0, 0));
-    CHECK_OK(hcq_queue_submit_with(q, P.dev, &value, 1, NULL));
+    CHECK_OK(hcq_queue_submit_with(q, P.dev, &value, 1, 0, NULL));
 }
 
 static void a_grid_that_is_written(int right) {
@@ -556,8 +556,8 @@ static void memory_of_two_devices(int right) {
     static uint32_t shared[1024] __attribute__((aligned(4096)));
     hcq_device *other = OPEN_WITH(1, .label = "other");
     hcq_buffer here, there;
-    if (hcq_import(P.dev, shared, sizeof shared, &here) != HCQ_OK ||
-        hcq_import(other, shared, sizeof shared, &there) != HCQ_OK) {
+    if (hcq_import(P.dev, shared, sizeof shared, 0, &here) != HCQ_OK ||
+        hcq_import(other, shared, sizeof shared, 0, &there) != HCQ_OK) {
         P.cannot = 1;
         CHECK_OK(hcq_close(other));
         return;
@@ -1031,7 +1031,7 @@ TEST(less_may_be_enough_for_less) {
     CHECK_OK(hcq_queue_access(P.first, 0, P.x, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_ARG, 0, 0));
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_GRID_X, 1, 0));
-    CHECK_OK(hcq_queue_submit_with(P.first, P.dev, values, 2, NULL));
+    CHECK_OK(hcq_queue_submit_with(P.first, P.dev, values, 2, 0, NULL));
     CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
     CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
     CHECK_U64(races, 0);

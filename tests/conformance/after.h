@@ -297,7 +297,7 @@ static void each_eager_memory(uint32_t size, uint32_t staging_bytes, uint32_t st
     for (int kind = 0; kind < 2 + has_feature(HCQ_FEATURE_IMPORT); kind++) {
         hcq_device *device = eager_device(staging_bytes, staging_count);
         hcq_buffer buffer;
-        CHECK_OK(kind == 2 ? hcq_import(device, mine, size, &buffer)
+        CHECK_OK(kind == 2 ? hcq_import(device, mine, size, 0, &buffer)
                            : hcq_alloc(device, size, kind ? HCQ_HOST_VISIBLE : 0, &buffer));
         test(device, buffer);
         CHECK_OK(hcq_free(buffer));
@@ -392,9 +392,9 @@ TEST(small_copyins_share_staging) {
     each_eager_memory(SMALL_COPIES * 4, SHARED_STAGE, 32, copyins_share);
 }
 
-static hcq_result call_add(hcq_program *add, hcq_buffer buffer, uint64_t value, double *seconds) {
+static hcq_result call_add(hcq_program *add, hcq_buffer buffer, uint64_t value, uint64_t *ns) {
     const add_args args = {buffer.address, (uint32_t)value, 1};
-    return hcq_program_call(add, &args, sizeof args, dims_one, dims_one, seconds);
+    return hcq_program_call(add, &args, sizeof args, dims_one, dims_one, ns);
 }
 
 typedef struct waiting_call {
@@ -406,9 +406,9 @@ typedef struct waiting_call {
 
 static void *waiting_call_run(void *user) {
     waiting_call *c = (waiting_call *)user;
-    double seconds;
+    uint64_t ns;
     uint32_t word;
-    c->result = c->program ? call_add(c->program, c->buffer, 1, &seconds)
+    c->result = c->program ? call_add(c->program, c->buffer, 1, &ns)
                            : hcq_copyout(&word, c->buffer, 4);
     __atomic_store_n(&c->over, 1, __ATOMIC_SEQ_CST);
     return NULL;

@@ -203,7 +203,7 @@ TEST(notices_end_with_their_device) {
         GATE_END(gate, theirs);
         for (int i = 0; i < POINTS; i++) {
             CHECK_U64(notice_calls(&n[i]), i < POINTS - 1);
-            CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
+            CHECK(notice_is_over(n[i].id));
             CHECK(i > 5 || n[i].result == (i == 5 ? HCQ_OK : HCQ_ERROR_CANCELLED));
         }
         close((int)handle);
@@ -362,7 +362,7 @@ TEST(close_with_held_memory) {
     CHECK_OK(hcq_alloc_after(device, &gate, 1, 640, 0, &a, &ready));
     CHECK_OK(hcq_free_after(a, &ready, 1, NULL));
     CHECK_OK(hcq_free_after(b, &gate, 1, &freed));
-    hcq_transfer_command command = command_update(a, data, sizeof data);
+    hcq_command command = command_write(a, data, sizeof data);
     CHECK_OK(hcq_transfer_submit(device, &ready, 1, &command, 1, NULL));
     CHECK_OK(submit_lists(T.dev, &ready, NULL, 0, &follower[0]));
     CHECK_OK(submit_lists(dev2(), &freed, NULL, 0, &follower[1]));
@@ -450,7 +450,7 @@ static void *long_caller_run(void *user) {
     hcq_program_desc desc = HCQ_CPU_PROGRAM("nothing", k_nothing);
     switch (c->kind) {
     case LONG_ALLOC: c->result = hcq_alloc(c->device, 4096, HCQ_NO_CACHE, &c->buffer); break;
-    case LONG_IMPORT: c->result = hcq_import(c->device, c->words, 64, &c->buffer); break;
+    case LONG_IMPORT: c->result = hcq_import(c->device, c->words, 64, 0, &c->buffer); break;
     case LONG_PROGRAM: c->result = hcq_program_create(c->device, &desc, &c->program); break;
     case LONG_CHECK: {
         int32_t index = hcq_queue_exec(c->queue, c->program, NULL, 0, dims_one, hcq_dim(2, 1, 1));

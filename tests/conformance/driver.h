@@ -468,7 +468,7 @@ TEST(features_are_true) {
     CHECK_U64((info.features & HCQ_FEATURE_COPY_LANE) != 0, info.copy_lanes > 0);
     CHECK_U64((info.features & HCQ_FEATURE_MAP) != 0, hcq_queue_fill(q, theirs, 64, 0, 4) == 0);
     CHECK_U64((info.features & HCQ_FEATURE_IMPORT) != 0,
-              hcq_import(T.dev, mine, sizeof mine, &a) == HCQ_OK);
+              hcq_import(T.dev, mine, sizeof mine, 0, &a) == HCQ_OK);
     CHECK(info.features & HCQ_FEATURE_COVERAGE);
     CHECK(!(info.features & ~127u));
 }
@@ -511,6 +511,25 @@ TEST(queries_agree) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
 }
 
+/* Flags of a backend's own description that it does not know: a later one may. */
+TEST(unknown_flags_of_backends) {
+    SKIP_IF(!is_cpu() && !is_gpu(), "has none");
+    hcq_device_desc desc = {.log_fn = test_log_line, .log_user = &T.log};
+    hcq_device *device = T.dev;
+    const struct hcq_cpu_desc cpu = {.flags = HCQ_CPU_ONE_ENGINE << 1};
+    desc.cpu = &cpu;
+#ifdef HCQ_TEST_VULKAN
+    const struct hcq_vulkan_desc vulkan = {.flags = HCQ_VULKAN_STAGED << 1};
+    desc.vulkan = &vulkan;
+#endif
+#ifdef HCQ_TEST_CUDA
+    const struct hcq_cuda_desc cuda = {.flags = HCQ_CUDA_TRAIL << 1};
+    desc.cuda = &cuda;
+#endif
+    CHECK_RESULT(hcq_open(test_worker(), &desc, &device), HCQ_ERROR_INVALID);
+    CHECK(device == NULL && log_has("flags: unknown bits"));
+}
+
 /* What they say of blocks, grids and addresses goes, one more is refused; who knows
    nothing says so. */
 TEST(queries_of_blocks) {
@@ -518,8 +537,8 @@ TEST(queries_of_blocks) {
     hcq_buffer words = make_words(T.dev, 128);
     add_args args = {words.address, 1, 1};
     uint64_t value = 7;
-    for (int key = HCQ_QUERY_MAX_BLOCK; is_mock() && key <= HCQ_QUERY_UNIFIED; key++) {
-        CHECK_RESULT(hcq_device_query(T.dev, (hcq_query)key, &value), HCQ_ERROR_UNSUPPORTED);
+    for (uint32_t key = HCQ_QUERY_MAX_BLOCK; is_mock() && key <= HCQ_QUERY_UNIFIED; key++) {
+        CHECK_RESULT(hcq_device_query(T.dev, key, &value), HCQ_ERROR_UNSUPPORTED);
         CHECK_U64(value, 7);
     }
     SKIP_IF(is_mock(), "a backend that does not know");
@@ -528,10 +547,10 @@ TEST(queries_of_blocks) {
     const uint64_t most = test_query(T.dev, HCQ_QUERY_MAX_BLOCK);
     for (uint32_t way = 0; way < 4; way++) { /* each axis, all threads */
         const uint32_t axis = way % 3;
-        const uint64_t longest = test_query(T.dev, HCQ_QUERY_MAX_BLOCK_X + (int)axis);
+        const uint64_t longest = test_query(T.dev, HCQ_QUERY_MAX_BLOCK_X + axis);
         const uint32_t wide = (uint32_t)(longest < most ? longest : most);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK(wide != 0 && test_query(T.dev, HCQ_QUERY_MAX_GRID_X + (int)axis) != 0);
+        CHECK(wide != 0 && test_query(T.dev, HCQ_QUERY_MAX_GRID_X + axis) != 0);
         for (uint32_t more = 0; more <= (uint32_t)is_gpu(); more++) {
             uint32_t block[3] = {1, 1, 1};
             block[axis] = wide + (way < 3 ? more : 0);

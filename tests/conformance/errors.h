@@ -337,7 +337,7 @@ TEST(lines_say_what_a_buffer_is) {
     CHECK_OK(hcq_queue_reset(q));
     CHECK_LINE(hcq_copyin(big, &word, 4), HCQ_ERROR_INVALID, "dst: ", "beyond its end");
     CHECK_LINE(hcq_free(gone), HCQ_ERROR_CLOSED, "buffer: ", "was freed");
-    hcq_transfer_command list = {.kind = HCQ_TRANSFER_FILL, .dst = gone, .size = 4,
+    hcq_command list = {.kind = HCQ_COMMAND_FILL, .dst = gone, .size = 4,
                                  .value_size = 4};
     CHECK_LINE(hcq_transfer_submit(T.dev, NULL, 0, &list, 1, NULL), HCQ_ERROR_CLOSED,
                "queue 'transfers' command 0: dst", "was freed");

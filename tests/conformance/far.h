@@ -103,7 +103,7 @@ TEST(far_copies_change) {
             const hcq_value value = hcq_number(size);
             hcq_point done;
             CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &ends[i * i % 3], most));
-            CHECK_OK(hcq_queue_submit_with(q, T.dev, &value, 1, &done));
+            CHECK_OK(hcq_queue_submit_with(q, T.dev, &value, 1, 0, &done));
             WAIT_OK(done);
             CHECK_OK(hcq_copyout(words, ends[i * i % 3], 256));
             memcpy(want, words, (size_t)size);

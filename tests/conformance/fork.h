@@ -76,7 +76,7 @@ static void fork_slots_gone(const fork_things *p) {
     (void)hcq_explain(&point, 1, NULL, 0);
     hcq_driver_release(p->driver);
     GONE(hcq_alloc(T.dev, 64, 0, &buffer));
-    GONE(hcq_import(T.dev, words, sizeof words, &buffer));
+    GONE(hcq_import(T.dev, words, sizeof words, 0, &buffer));
     GONE(hcq_copyin(p->buffer, words, 4));
     GONE(hcq_free_after(p->buffer, NULL, 0, &freed));
     GONE(hcq_free(p->buffer));

@@ -84,7 +84,7 @@ static uint32_t mixed(uint32_t dst, uint32_t src, uint32_t seed) {
 static hcq_result launch_inputs(hcq_queue *g, const hcq_buffer *inputs, uint32_t count,
                                 hcq_point *point) {
     hcq_value list[HCQ_MAX_VALUES];
-    return hcq_queue_submit_with(g, T.dev, values_of(list, NULL, 0, inputs, count), count, point);
+    return hcq_queue_submit_with(g, T.dev, values_of(list, NULL, 0, inputs, count), count, 0, point);
 }
 
 static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
@@ -192,7 +192,7 @@ TEST(graphs_append) {
         if (i == 2) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
         }
-        CHECK_OK(hcq_queue_submit_with(g, T.dev, values, 3, NULL));
+        CHECK_OK(hcq_queue_submit_with(g, T.dev, values, 3, 0, NULL));
         CHECK_U64(READ32(inputs[1], 0), mixed(mixed(0, first, 1), first, 1));
         CHECK_U64(READ32(inputs[1], 1), mixed(mixed(0, second, 1), second, 1));
         CHECK_U64(READ32(inputs[1], 2), mixed(1, 0, 1));
@@ -235,9 +235,9 @@ TEST(imports_of_one_memory) {
     hcq_buffer in[2] = {hcq_input(g, 0, NULL, 64), hcq_input(g, 1, dev2(), 64)};
     hcq_point done;
     memset(memory, 0, sizeof memory);
-    CHECK_OK(hcq_import(T.dev, memory, 64, &x));
-    CHECK_OK(hcq_import(dev2(), memory + 8, 64, &y)); /* half of it is the same */
-    CHECK_OK(hcq_import(dev2(), memory + 24, 64, &z));
+    CHECK_OK(hcq_import(T.dev, memory, 64, 0, &x));
+    CHECK_OK(hcq_import(dev2(), memory + 8, 64, 0, &y)); /* half of it is the same */
+    CHECK_OK(hcq_import(dev2(), memory + 24, 64, 0, &z));
     CHECK_INDEX(record_mark(g, make_mark(T.dev), x, 0, 1), 0);
     CHECK_INDEX(record_mark(g, make_mark(dev2()), make_words(dev2(), 1), 1, 0), 1);
     CHECK_INDEX(record_mark(g, make_mark(dev2()), y, 2, 0), 2);

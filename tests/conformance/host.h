@@ -149,6 +149,7 @@ static void *caller_elsewhere(void *user) {
         hcq_signal_value(caller.other, &value) == HCQ_OK && value == 1) {
         caller.unlocked = notice_calls(&caller.elsewhere[0]);
     }
+    if (caller.own.id != 0) { caller.unlocked &= hcq_notify_cancel(caller.own) == HCQ_ERROR_BUSY; }
     if (caller.way == BY_HOST_SET) {   /* else the device's thread may be the one that calls */
         caller.unlocked &= submit_lists(T.dev, NULL, &caller.work, HCQ_UNORDERED, NULL) == HCQ_OK;
         caller.unlocked &= hcq_close(caller.closes) == HCQ_OK;
@@ -213,7 +214,7 @@ static hcq_result host_calls_back(void *user) {
 }
 
 /* May be called again, for another version. */
-static hcq_result custom_calls_back(void *native, const void *payload, void *user) {
+static hcq_result custom_calls_back(void *user, void *native, const void *payload) {
     (void)native;
     (void)payload;
     if (!caller.calls) { notice_calls_back(user, HCQ_OK); }
@@ -290,10 +291,12 @@ static void notified_calls(int way) {
     }
     CHECK(word_until(&caller.calls, 1));
     if (way != AT_ONCE) {              /* it has begun: only the other can be taken back */
-        CHECK_RESULT(caller.ended, HCQ_ERROR_CLOSED);
-        CHECK(caller.taken == HCQ_OK || caller.taken == HCQ_ERROR_CLOSED);
+        CHECK_RESULT(caller.ended, HCQ_ERROR_BUSY);
+        CHECK(caller.taken == HCQ_OK || caller.taken == HCQ_ERROR_CLOSED ||
+              caller.taken == HCQ_ERROR_BUSY);
+        CHECK(notice_is_over(caller.own));
     }
-    if (way == AT_ONCE || caller.taken == HCQ_ERROR_CLOSED) {
+    if (way == AT_ONCE || caller.taken != HCQ_OK) {
         NOTIFIED(&caller.beside, HCQ_OK);
     }
     CHECK_OK(hcq_signal_set(s, 2));

@@ -119,14 +119,14 @@ static void large_record(hcq_queue *q, hcq_program *put, hcq_buffer dst, large_m
 /* Copies of the eager calls that are of several places at once. */
 static void large_transfers(hcq_buffer dst, large_model *d, hcq_buffer src,
                             const large_model *s) {
-    hcq_transfer_command commands[LARGE_PLACES] = {0};
+    hcq_command commands[LARGE_PLACES] = {0};
     for (uint32_t i = 0; i < LARGE_PLACES; i++) {
         const uint32_t next = (i + 2) % LARGE_PLACES;
         hcq_transfer_end to = hcq_transfer_device(hcq_view(dst, large_place(i), 3000));
         hcq_transfer_end from = hcq_transfer_device(hcq_view(src, large_place(next), 3000));
         CHECK_OK(hcq_transfer(to, from, 3000, 0, BOUND));
         memcpy(d->piece[i], s->piece[next], 3000);
-        commands[i].kind = HCQ_TRANSFER_UPDATE;
+        commands[i].kind = HCQ_COMMAND_WRITE;
         commands[i].dst = hcq_view(dst, large_place(i) + 7000, 100);
         commands[i].data = s->piece[i];
         commands[i].size = 100;

@@ -245,11 +245,11 @@ TEST(numbers_of_values) {
     for (uint32_t way = 0; way < 4; way++) { /* bound, too */
         CHECK_OK(way == 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         CHECK_OK(way == 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        CHECK_RESULT(hcq_queue_submit_with(g, T.dev, inputs, MOST - 1, NULL), HCQ_ERROR_INVALID);
-        CHECK_OK(hcq_queue_submit_with(g, T.dev, inputs, MOST, NULL));
+        CHECK_RESULT(hcq_queue_submit_with(g, T.dev, inputs, MOST - 1, 0, NULL), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_submit_with(g, T.dev, inputs, MOST, 0, NULL));
         CHECK_BYTES(words, want, sizeof want);
-        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, numbers, MOST - 1, NULL), HCQ_ERROR_INVALID);
-        CHECK_OK(hcq_queue_submit_with(q, T.dev, numbers, MOST, NULL));
+        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, numbers, MOST - 1, 0, NULL), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_submit_with(q, T.dev, numbers, MOST, 0, NULL));
         CHECK(READ32(words, 0) == 0 && READ32(words, MOST - 2) == MOST - 2);
         CHECK(READ32(words, 1) == 8 && READ32(words, MOST - 1) == MOST + 6);
     }

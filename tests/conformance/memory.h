@@ -68,7 +68,7 @@ TEST(buffers_by_address) {
     CHECK_OK(hcq_alloc(T.dev, 1000, HCQ_HOST_VISIBLE, &visible));
     hcq_buffer list[] = {a, visible, {0, 0, NULL, NULL, 0}};
     if (has_feature(HCQ_FEATURE_IMPORT)) {
-        CHECK_OK(hcq_import(T.dev, text, sizeof text, &imported));
+        CHECK_OK(hcq_import(T.dev, text, sizeof text, 0, &imported));
         list[2] = imported;
     }
     for (uint32_t i = 0; i < 3 && list[i].size != 0; i++) {
@@ -194,7 +194,7 @@ TEST(import_host_memory) {
     static uint32_t mine[64], want[64];
     hcq_buffer buffer;
     if (!has_feature(HCQ_FEATURE_IMPORT)) {
-        CHECK_RESULT(hcq_import(T.dev, mine, sizeof mine, &buffer), HCQ_ERROR_UNSUPPORTED);
+        CHECK_RESULT(hcq_import(T.dev, mine, sizeof mine, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
         return;
     }
     for (uint32_t i = 0; i < 64; i++) {
@@ -203,7 +203,7 @@ TEST(import_host_memory) {
     for (int after = 0; after < 2; after++) {
         hcq_point gate = make_gate(T.dev), freed = gate, done;
         want[63] += 5;
-        CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &buffer));
+        CHECK_OK(hcq_import(T.dev, mine, sizeof mine, 0, &buffer));
         CHECK(buffer.host == mine);
         CHECK_OK(after ? hcq_free_after(buffer, &gate, 1, &freed) : HCQ_OK);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
@@ -226,13 +226,13 @@ TEST(imports_side_by_side) {
     unsigned char *mine = room + (PAGE - (uintptr_t)room % PAGE) % PAGE;
     hcq_buffer a, b, c;
     SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no imports");
-    CHECK_OK(hcq_import(T.dev, mine, 2 * PAGE, &a));
-    CHECK_OK(hcq_import(T.dev, mine + 4 * PAGE, PAGE, &b));
+    CHECK_OK(hcq_import(T.dev, mine, 2 * PAGE, 0, &a));
+    CHECK_OK(hcq_import(T.dev, mine + 4 * PAGE, PAGE, 0, &b));
     SKIP_IF(a.address != (uintptr_t)mine, "the device has addresses of its own");
     for (int first = 0; first < 6; first++) {
         for (int end = first + 1; end <= 6; end++) {
             int meets = first < 2 || (first < 5 && end > 4);
-            CHECK_RESULT(hcq_import(T.dev, mine + first * PAGE, (uint64_t)(end - first) * PAGE, &c),
+            CHECK_RESULT(hcq_import(T.dev, mine + first * PAGE, (uint64_t)(end - first) * PAGE, 0, &c),
                          meets ? HCQ_ERROR_INVALID : HCQ_OK);
             if (!meets) { CHECK_OK(hcq_free(c)); }
         }

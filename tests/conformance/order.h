@@ -314,7 +314,7 @@ TEST(the_same_again) {
     CHECK_INDEX(hcq_queue_wait(waits, passed), 0);
     CHECK_INDEX(record_add(waits, add, other, 0, 1), 1);
     open_gate(passed);
-    CHECK_OK(hcq_queue_submit_with(takes, device, &one, 1, NULL));
+    CHECK_OK(hcq_queue_submit_with(takes, device, &one, 1, 0, NULL));
     RUN_OK(rises, device);
     RUN_OK(waits, device);
     RUN_OK(q, device);

@@ -143,7 +143,7 @@ static hcq_result submit_variables(hcq_queue *q, const uint64_t *variables, uint
                                    hcq_point *point) {
     hcq_value list[HCQ_MAX_VALUES];
     (void)values_of(list, variables, count, NULL, 0);
-    return hcq_queue_submit_with(q, T.dev, list, count, point);
+    return hcq_queue_submit_with(q, T.dev, list, count, 0, point);
 }
 
 /* ---- custom ---- */
@@ -152,7 +152,7 @@ typedef struct custom_payload { uint64_t address; uint32_t value; uint32_t fixed
 
 static uint32_t custom_user;
 
-static hcq_result custom_poke(void *native, const void *payload, void *user) {
+static hcq_result custom_poke(void *user, void *native, const void *payload) {
     custom_payload p;
     memcpy(&p, payload, sizeof p);
     if (user != &custom_user || p.fixed != 1234 || p.value == 666 || (is_cpu() && native)) {
@@ -242,9 +242,8 @@ static void check_filled(const char *file, int line, hcq_buffer buffer, uint8_t 
 }
 #define CHECK_FILLED(buffer, byte) check_filled(__FILE__, __LINE__, (buffer), (byte))
 
-static hcq_transfer_command command_update(hcq_buffer dst, const void *data, uint64_t size) {
-    const hcq_transfer_command command = {HCQ_TRANSFER_UPDATE, dst, {0, 0, NULL, NULL, 0}, data,
-                                          size, 0, 0};
+static hcq_command command_write(hcq_buffer dst, const void *data, uint64_t size) {
+    const hcq_command command = {.kind = HCQ_COMMAND_WRITE, .dst = dst, .data = data, .size = size};
     return command;
 }
 
@@ -290,6 +289,16 @@ static void notice_run(void *user, hcq_result result) {
     n->thread = pthread_self();
     n->order = __atomic_add_fetch(&notice_order, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&n->calls, 1, __ATOMIC_RELEASE);
+}
+
+/* Nobody calls it any more; soon, where its call is about to return. */
+static int notice_is_over(hcq_notification id) {
+    hcq_result r = hcq_notify_cancel(id);
+    for (uint64_t end = hcq_sys_now_ns() + BOUND; r == HCQ_ERROR_BUSY && hcq_sys_now_ns() < end;) {
+        hcq_sys_yield();
+        r = hcq_notify_cancel(id);
+    }
+    return r == HCQ_ERROR_CLOSED;
 }
 
 static uint32_t notice_calls(const notice *n) {

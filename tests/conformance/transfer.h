@@ -203,10 +203,10 @@ TEST(transfer_orders_both_timelines) {
 
 /* ---- many transfers in one submission ---- */
 
-static hcq_transfer_command command_fill(hcq_buffer dst, uint64_t size, uint64_t value,
-                                         uint32_t value_size) {
-    const hcq_transfer_command command = {HCQ_TRANSFER_FILL, dst, {0, 0, NULL, NULL, 0}, NULL,
-                                          size, value, value_size};
+static hcq_command command_fill(hcq_buffer dst, uint64_t size, uint64_t value,
+                                uint32_t value_size) {
+    const hcq_command command = {.kind = HCQ_COMMAND_FILL, .dst = dst, .size = size,
+                                 .value = value, .value_size = value_size};
     return command;
 }
 
@@ -217,7 +217,7 @@ typedef struct transfer_model {
     uint64_t random;
 } transfer_model;
 
-static hcq_transfer_command random_transfer(transfer_model *m) {
+static hcq_command random_transfer(transfer_model *m) {
     uint64_t r = test_random(&m->random);
     uint32_t to = (uint32_t)(r % 3), from = (to + 1 + (uint32_t)(r / 3 % 2)) % 3;
     uint32_t at = (uint32_t)(r >> 8) % 4000, source = (uint32_t)(r >> 24) % 4000;
@@ -235,11 +235,11 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
     }
     if (r >> 62 == 1) {
         memcpy(bytes, m->data + source, size);
-        return command_update(dst, m->data + source, size);
+        return command_write(dst, m->data + source, size);
     }
     memcpy(bytes, m->bytes[from] + source, size);
-    const hcq_transfer_command copy = {
-        HCQ_TRANSFER_COPY, dst, hcq_view(m->buffers[from], source, size), NULL, size, 0, 0};
+    const hcq_command copy = {.kind = HCQ_COMMAND_COPY, .dst = dst, .size = size,
+                              .src = hcq_view(m->buffers[from], source, size)};
     return copy;
 }
 
@@ -249,7 +249,7 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
 TEST(transfer_lists_at_random) {
     enum { LISTS = 40, COMMANDS = 50 };
     static transfer_model m;
-    hcq_transfer_command list[COMMANDS];
+    hcq_command list[COMMANDS];
     const hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())};
     hcq_point held = {{0}, 0}, done = {{0}, 0};
     m = (transfer_model){.random = T.seed};
@@ -293,7 +293,7 @@ TEST(transfer_large_updates) {
         hcq_point gate = make_gate(device), done;
         for (uint32_t i = 0; i < N; i++) {
             fill_pattern(data, BYTES, T.seed + i + round);
-            const hcq_transfer_command update = command_update(a[i], data, BYTES);
+            const hcq_command update = command_write(a[i], data, BYTES);
             CHECK_OK(hcq_transfer_submit(device, &gate, 1, &update, 1, &done));
         }
         memset(data, 0, BYTES);
@@ -319,8 +319,8 @@ TEST(transfer_large_updates) {
 TEST(transfer_list_lane_and_failure) {
     hcq_point gate = make_gate(T.dev), wait = make_gate(T.dev), done, failed, last;
     hcq_buffer a = make_words(T.dev, 16);
-    const hcq_transfer_command fill = command_fill(a, 64, 6, 4);
-    const hcq_transfer_command late = command_fill(a, 64, 7, 4);
+    const hcq_command fill = command_fill(a, 64, 6, 4);
+    const hcq_command late = command_fill(a, 64, 7, 4);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(submit_behind(make_queue(T.dev, HCQ_COMPUTE), T.dev, &gate, NULL));
     CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &done));

@@ -30,8 +30,8 @@ TEST(values_replace_buffers) {
         const hcq_value part = hcq_value_of(hcq_view(b[2], 8, 8)), all = hcq_value_of(b[2]);
         CHECK_INDEX(hcq_queue_fill(q, b[0], 256, 7, 4), 1); /* the same one, all of it */
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_DST, 0, 0));
-        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, &part, 1, NULL), HCQ_ERROR_INVALID);
-        CHECK_OK(hcq_queue_submit_with(q, T.dev, &all, 1, NULL));
+        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, &part, 1, 0, NULL), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_submit_with(q, T.dev, &all, 1, 0, NULL));
         CHECK_U64(READ32(b[2], 63), 7);
         hcq_queue_destroy(q);
         hcq_queue_destroy(both);
@@ -73,7 +73,7 @@ TEST(values_replace_operands) {
                                    : hcq_value_of(hcq_view(a, 4 * (uint64_t)at[k], 0));
             }
             log_clear();
-            CHECK_RESULT(hcq_queue_submit_with(i % 2 ? both : q, T.dev, v, 4, NULL),
+            CHECK_RESULT(hcq_queue_submit_with(i % 2 ? both : q, T.dev, v, 4, 0, NULL),
                          rows[i / 2].why ? HCQ_ERROR_INVALID : HCQ_OK);
             CHECK(!rows[i / 2].why || log_has(rows[i / 2].why));
             for (uint32_t k = 0; k < 16 && !rows[i / 2].why; k++) { want[at[0] + k] = 5; }
@@ -130,7 +130,7 @@ TEST(placeholders_only_as_buffers) {
         for (int i = 0; i < 2; i++) {
             double out[11];
             values[200] = hcq_number(i ? 18 : in.address);
-            CHECK_RESULT(hcq_queue_submit_with(g, T.dev, values, 201, NULL),
+            CHECK_RESULT(hcq_queue_submit_with(g, T.dev, values, 201, 0, NULL),
                          i ? HCQ_OK : HCQ_ERROR_INVALID);
             CHECK_OK(hcq_copyout(out, a, sizeof out));
             CHECK(!i || out[7] == 18.0);

@@ -189,7 +189,7 @@ static hcq_result update_and_submit(bench *b) {
 
 static hcq_result submit_variable(bench *b) {
     const hcq_value value = hcq_number(b->i++);
-    return hcq_queue_submit_with(b->other, T.dev, &value, 1, &b->last);
+    return hcq_queue_submit_with(b->other, T.dev, &value, 1, 0, &b->last);
 }
 
 /* Waits and signals: lane to lane, device to device. */

@@ -79,7 +79,7 @@ static hcq_result host_count(void *user) {
 
 typedef struct poke { uint64_t address; uint32_t value; } poke;
 
-static hcq_result poke_word(void *native, const void *payload, void *user) {
+static hcq_result poke_word(void *user, void *native, const void *payload) {
     poke p;
     (void)user;
     memcpy(&p, payload, sizeof p);
@@ -152,7 +152,7 @@ static hcq_result append(scenario *c) {
 
 static hcq_result submit_once(scenario *c, uint64_t value) {
     const hcq_value list = hcq_number(value);
-    return hcq_queue_submit_with(c->q, c->dev, &list, 1, &c->done);
+    return hcq_queue_submit_with(c->q, c->dev, &list, 1, 0, &c->done);
 }
 
 static hcq_result create_add(hcq_device *device, hcq_program **program) {
@@ -206,10 +206,10 @@ static hcq_result scenario_ordered(scenario *c) {
     const uint64_t bytes = test_query(c->dev, HCQ_QUERY_ALLOCATED_BYTES);
     WHOLE(hcq_alloc_after(c->dev, &late, 1, 64, 0, &a, &ready));
     CHECK_U64(test_query(c->dev, HCQ_QUERY_ALLOCATED_BYTES), bytes + 64); /* refused: none */
-    const hcq_transfer_command list[3] = {
-        {.kind = HCQ_TRANSFER_FILL, .dst = a, .size = 64, .value_size = 1},
-        {.kind = HCQ_TRANSFER_UPDATE, .dst = a, .data = words, .size = 16},
-        {.kind = HCQ_TRANSFER_COPY, .dst = c->d, .src = a, .size = 64},
+    const hcq_command list[3] = {
+        {.kind = HCQ_COMMAND_FILL, .dst = a, .size = 64, .value_size = 1},
+        {.kind = HCQ_COMMAND_WRITE, .dst = a, .data = words, .size = 16},
+        {.kind = HCQ_COMMAND_COPY, .dst = c->d, .src = a, .size = 64},
     };
     WHOLE(hcq_transfer_submit(c->dev, &ready, 1, list, 3, &done));
     WHOLE(hcq_free_after(a, &done, 1, &freed));
@@ -409,9 +409,9 @@ static hcq_result scenario_bound(scenario *c) {
 }
 
 static hcq_result scenario_end(scenario *c) {
-    double seconds = 0;
+    uint64_t ns = 0;
     const add_args args = {c->c.address, 1, 16};
-    STEP(hcq_program_call(c->add, &args, sizeof args, dims_one, dims_one, &seconds));
+    STEP(hcq_program_call(c->add, &args, sizeof args, dims_one, dims_one, &ns));
     STEP(hcq_device_synchronize(c->dev, BOUND));
     STEP(hcq_queue_reset(c->held));
     WHOLE(hcq_queue_bind(c->held, c->dev2));

@@ -30,7 +30,7 @@ static struct {
     hcq_device_desc desc;
     hcq_program_desc program_desc, no_kernel;
     hcq_submission sub, launch, steps, varied;
-    hcq_transfer_command copy, fill, update;
+    hcq_command copy, fill, update;
     hcq_custom_type type;
     hcq_profile_desc profile;
     hcq_profile_event events[1];
@@ -43,7 +43,7 @@ static struct {
     unsigned char *page, bytes[128], ones[16];
 } F;
 
-static hcq_result custom_fn(void *native, const void *payload, void *user) {
+static hcq_result custom_fn(void *user, void *native, const void *payload) {
     (void)native;
     (void)payload;
     (void)user;
@@ -168,9 +168,10 @@ static void fixture_values(void) {
     F.no_kernel.cpu = NULL;
     F.no_kernel.spirv = (hcq_code){0};
     F.no_kernel.ptx = (hcq_code){0};
-    F.copy = (hcq_transfer_command){HCQ_TRANSFER_COPY, F.a, F.b, NULL, 16, 0, 0};
-    F.fill = (hcq_transfer_command){HCQ_TRANSFER_FILL, F.a, F.none, NULL, 16, 9, 4};
-    F.update = (hcq_transfer_command){HCQ_TRANSFER_UPDATE, F.a, F.none, F.bytes, 16, 0, 0};
+    F.copy = (hcq_command){.kind = HCQ_COMMAND_COPY, .dst = F.a, .src = F.b, .size = 16};
+    F.fill = (hcq_command){.kind = HCQ_COMMAND_FILL, .dst = F.a, .size = 16, .value = 9,
+                           .value_size = 4};
+    F.update = (hcq_command){.kind = HCQ_COMMAND_WRITE, .dst = F.a, .data = F.bytes, .size = 16};
     F.type = (hcq_custom_type){"custom", 16, {{T.variant->backend, custom_fn}}, {{0, 8}}, NULL};
     F.profile.events = 1024;
     F.value = 5;
@@ -477,7 +478,7 @@ static void finish(void) {
 
 /* The second of two commands is wrong: the first does not run either, case_judge sees. */
 TEST_BARE(misuse_second_command) {
-    hcq_transfer_command two[2] = {F.fill, F.copy};
+    hcq_command two[2] = {F.fill, F.copy};
     hcq_point point;
     two[1].src = F.freed;
     two[0].value = 12345;

@@ -43,7 +43,7 @@ def backend_of(function):
 def macro_of(function):
     """With which it is there."""
     backend = backend_of(function)
-    checks = function.startswith("hcq_check_")
+    checks = function.startswith("hcq_check_") or function == "hcq_explore"
     return "HCQ_CHECK" if checks else f"HCQ_TEST_{backend.upper()}" if backend else ""
 
 

@@ -151,8 +151,8 @@ TEST(copies_over_seams) {
     NEEDS_IMPORT();
     uint32_t *memory = (uint32_t *)malloc(WORDS * 4);
     hcq_buffer part, whole;
-    CHECK_OK(hcq_import(T.dev, memory + 1001, 3003 * 4, &part));
-    CHECK_OK(hcq_import(dev2(), memory, WORDS * 4, &whole));
+    CHECK_OK(hcq_import(T.dev, memory + 1001, 3003 * 4, 0, &part));
+    CHECK_OK(hcq_import(dev2(), memory, WORDS * 4, 0, &whole));
     copy_over_seams(dev2(), whole, memory, WORDS);
     CHECK_OK(hcq_free(part));
     copy_over_seams(dev2(), whole, memory, WORDS); /* the seams stay */
@@ -219,7 +219,7 @@ TEST(imports_of_more_than_one_range) {
     SKIP_IF(memory == MAP_FAILED, "no such address space");
     hcq_buffer all, own = make_words(T.dev, 100);
     uint64_t before = calls_of("cuMemHostRegister*");
-    CHECK_OK(hcq_import(T.dev, memory, size, &all));
+    CHECK_OK(hcq_import(T.dev, memory, size, 0, &all));
     CHECK_U64(calls_of("cuMemHostRegister*"), before + 2);
     memset(memory + seam - 200, 0x5a, 400);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
@@ -242,14 +242,14 @@ TEST(memory_that_others_pinned) {
     void *pinned;
     raw_open(&a, T.dev);
     RAW_OK(R.MemHostAlloc(&pinned, BYTES, 3));
-    CHECK_OK(hcq_import(T.dev, (uint32_t *)pinned + 25, BYTES - 200, &buffer));
+    CHECK_OK(hcq_import(T.dev, (uint32_t *)pinned + 25, BYTES - 200, 0, &buffer));
     copy_over_seams(T.dev, buffer, (uint32_t *)pinned + 25, WORDS - 50);
     CHECK_OK(hcq_free(buffer));
     RAW_OK(R.MemFreeHost(pinned));
     for (uint32_t first = 0; first < WORDS; first += WORDS / 2) {
         uint32_t *memory = (uint32_t *)malloc(BYTES);
         RAW_OK(R.MemHostRegister(memory + first, BYTES / 2, 3));
-        CHECK_OK(hcq_import(T.dev, memory + 100, BYTES - 800, &buffer));
+        CHECK_OK(hcq_import(T.dev, memory + 100, BYTES - 800, 0, &buffer));
         copy_over_seams(T.dev, buffer, memory + 100, WORDS - 200);
         CHECK_OK(hcq_free(buffer));
         RAW_OK(R.MemHostUnregister(memory + first));
@@ -269,7 +269,7 @@ TEST(memory_that_is_read_only) {
         pages[i] = i * i;
     }
     CHECK_U64(mprotect(pages, BYTES, PROT_READ), 0);
-    CHECK_OK(hcq_import(T.dev, pages, BYTES, &buffer));
+    CHECK_OK(hcq_import(T.dev, pages, BYTES, 0, &buffer));
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_copy(q, own, buffer, BYTES), 0);
     submit_and_wait(q, T.dev);

@@ -25,7 +25,7 @@ TEST(pinned_copies_are_not_staged) {
     CHECK_OK(hcq_copyout(pinned.host, buffer, BYTES));
     CHECK_U64(calls_of("cuMemcpy*"), before + 2);
     if (has_feature(device, HCQ_FEATURE_IMPORT)) {
-        CHECK_OK(hcq_import(device, pages, BYTES, &imported));
+        CHECK_OK(hcq_import(device, pages, BYTES, 0, &imported));
         CHECK_OK(hcq_copyout(pages, buffer, BYTES));
         CHECK_OK(hcq_copyin(buffer, pages + 100, BYTES - 200));
         CHECK_U64(calls_of("cuMemcpy*"), before + 4);
@@ -143,7 +143,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
     hcq_program_destroy(spare);
     hcq_queue_destroy(bound);
     CHECK_OK(hcq_trim(device, 0));
-    CHECK_OK(imports ? hcq_import(device, pages, sizeof pages, &buffers[0]) : HCQ_OK);
+    CHECK_OK(imports ? hcq_import(device, pages, sizeof pages, 0, &buffers[0]) : HCQ_OK);
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     GATE_END(g, 0, done);
     CHECK_OK(imports ? hcq_free(buffers[0]) : HCQ_OK); /* this one may wait: it is yours now */
@@ -222,8 +222,8 @@ TEST(imports_that_share_a_page) {
         hcq_buffer ends[2], words = make_words(devices[stays], 1000);
         gates g;
         gates_open(&g, devices[stays]);
-        CHECK_OK(hcq_import(devices[0], memory, 1001 * 4, &ends[0]));
-        CHECK_OK(hcq_import(devices[1], memory + 1001, 3000 * 4, &ends[1]));
+        CHECK_OK(hcq_import(devices[0], memory, 1001 * 4, 0, &ends[0]));
+        CHECK_OK(hcq_import(devices[1], memory + 1001, 3000 * 4, 0, &ends[1]));
         hcq_queue *q = make_queue(devices[stays], HCQ_COMPUTE);
         CHECK_INDEX(record_spin(q, &g, 0), 0);
         hcq_buffer part = hcq_view(ends[stays], stays ? 4096 : 0, 4000); /* registered at once */
@@ -251,7 +251,7 @@ TEST(imports_are_refused) {
     hcq_device *device = device_with(HCQ_CUDA_NO_IMPORT, 1, 1);
     hcq_buffer buffer;
     CHECK(!has_feature(device, HCQ_FEATURE_IMPORT));
-    CHECK_RESULT(hcq_import(device, bytes, sizeof bytes, &buffer), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_import(device, bytes, sizeof bytes, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
     use_device(device);
     CHECK_OK(hcq_close(device));
 }
@@ -340,8 +340,8 @@ TEST_ALONE(host_memory_of_all) {
         hcq_buffer shared, mine, theirs;
         if (has_feature(one, HCQ_FEATURE_IMPORT)) {
             CHECK_OK(hcq_alloc(cpu, 64, HCQ_ZEROED, &shared));
-            CHECK_OK(hcq_import(one, pages, 4096, &mine));
-            CHECK_OK(hcq_import(two, pages, 4096, &theirs));
+            CHECK_OK(hcq_import(one, pages, 4096, 0, &mine));
+            CHECK_OK(hcq_import(two, pages, 4096, 0, &theirs));
             const struct { hcq_device *device; hcq_buffer to, from; } copies[] = {
                 {one, mine, shared}, {two, hcq_view(theirs, 64, 64), mine}, {two, shared, theirs},
                 {one, shared, hcq_view(mine, 64, 64)}

@@ -144,7 +144,7 @@ TEST(copies_change_their_kind_of_memory) {
     ends[0] = make_words(T.dev, N);
     CHECK_OK(hcq_alloc(T.dev, N * 4, HCQ_HOST_VISIBLE | HCQ_ZEROED, &ends[1]));
     if (imports) {
-        CHECK_OK(hcq_import(T.dev, pages, N * 4, &ends[kinds++]));
+        CHECK_OK(hcq_import(T.dev, pages, N * 4, 0, &ends[kinds++]));
     }
     if (has_feature(T.dev, HCQ_FEATURE_MAP)) {
         ends[kinds++] = make_words(other, N);

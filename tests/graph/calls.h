@@ -221,7 +221,7 @@ static hcq_result run_host_mix(void *user) {
     return HCQ_OK;
 }
 
-static hcq_result custom_on_cpu(void *native, const void *payload, void *user) {
+static hcq_result custom_on_cpu(void *user, void *native, const void *payload) {
     fill_payload p;
     (void)native;
     (void)user;
@@ -230,7 +230,7 @@ static hcq_result custom_on_cpu(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
-static hcq_result custom_on_mock(void *native, const void *payload, void *user) {
+static hcq_result custom_on_mock(void *user, void *native, const void *payload) {
     fill_payload p;
     (void)user;
     memcpy(&p, payload, sizeof p);
@@ -239,7 +239,7 @@ static hcq_result custom_on_mock(void *native, const void *payload, void *user) 
 }
 
 #ifdef TEST_GPU
-static hcq_result custom_on_gpu(void *native, const void *payload, void *user) {
+static hcq_result custom_on_gpu(void *user, void *native, const void *payload) {
     fill_payload p;
     (void)user;
     memcpy(&p, payload, sizeof p);

@@ -187,8 +187,8 @@ static hcq_result mock_custom(const mock_device *d, const hcq_packet *packet) {
     hcq_packet fill;
     memset(&fill, 0, sizeof fill);
     hcq_backend_callback(1);
-    hcq_result result = packet->u.custom.encode_fn(&fill, packet->u.custom.payload,
-                                                   packet->u.custom.type->user);
+    hcq_result result = packet->u.custom.encode_fn(packet->u.custom.type->user, &fill,
+                                                   packet->u.custom.payload);
     hcq_backend_callback(0);
     if (result < 0) {
         return HCQ_ERROR_HOST;
@@ -540,7 +540,7 @@ static void mock_lane_close(void *self, hcq_lane *lane) {
     lane->native = NULL;
 }
 
-static hcq_result mock_query(void *self, hcq_query key, uint64_t *value) {
+static hcq_result mock_query(void *self, uint32_t key, uint64_t *value) {
     *value = mock_load(&((const mock_device *)self)->control->encodes);
     return (int)key == MOCK_QUERY_ENCODES ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
 }

@@ -108,19 +108,19 @@ static void stage_eager(const stage *g) {
     static unsigned char words[4096] __attribute__((aligned(4096))), pages[65536]
         __attribute__((aligned(65536))); /* outlives the device, which may be lost */
     const add_args args = {g->a.address, 1, 4};
-    double seconds;
+    uint64_t ns;
     hcq_clock clock;
     hcq_buffer in, late;
     TAKE(hcq_copyout(words, g->b, sizeof words));
     TAKE(hcq_copyout(words, g->a, sizeof words));
-    TAKE(hcq_program_call(g->add, &args, sizeof args, dims_one, dims_one, &seconds));
+    TAKE(hcq_program_call(g->add, &args, sizeof args, dims_one, dims_one, &ns));
     TAKE(hcq_device_clock(g->device, &clock));
     if (TAKE(hcq_alloc(g->device, 50000, HCQ_ZEROED | HCQ_NO_CACHE, &late))) {
         TAKE(hcq_free(late));
     }
     TAKE(hcq_free(g->large));
     TAKE(hcq_trim(g->device, 0));
-    if (hcq_import(g->device, pages, sizeof pages, &in) == HCQ_OK) {
+    if (hcq_import(g->device, pages, sizeof pages, 0, &in) == HCQ_OK) {
         TAKE(hcq_transfer(hcq_transfer_device(in), hcq_transfer_device(g->a), 4096, 0, 3 * SECOND));
         TAKE(hcq_free(in));
     }

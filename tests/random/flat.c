@@ -167,7 +167,7 @@ static void bench_open(bench *b) {
     CHECK_INDEX(hcq_queue_host(b->bad, step_fails, NULL), 0);
 }
 
-static uint64_t both(hcq_query query) {
+static uint64_t both(uint32_t query) {
     return test_query(T.dev, query) + test_query(dev2(), query);
 }
 

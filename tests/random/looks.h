@@ -170,7 +170,7 @@ static void look_cancel(actor *me) {
     }
     hcq_result r = hcq_notify_cancel(n->handle);
     n->cancelled = r == HCQ_OK;
-    if (r != HCQ_OK && r != HCQ_ERROR_CLOSED) {
+    if (r != HCQ_OK && r != HCQ_ERROR_CLOSED && r != HCQ_ERROR_BUSY) {
         wrong("hcq_notify_cancel gives %s", hcq_result_name(r));
     }
 }

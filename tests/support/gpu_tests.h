@@ -54,7 +54,7 @@ static TEST_UNUSED hcq_point submit_values(hcq_queue *queue, hcq_device *device,
                                            const uint64_t *numbers, uint32_t count) {
     hcq_value list[HCQ_MAX_VALUES];
     hcq_point done = {{0}, 0};
-    CHECK_OK(hcq_queue_submit_with(queue, device, values_of(list, numbers, count, NULL, 0), count,
+    CHECK_OK(hcq_queue_submit_with(queue, device, values_of(list, numbers, count, NULL, 0), count, 0,
                                    &done));
     return done;
 }
@@ -124,8 +124,8 @@ static void take_turns(hcq_device *one, hcq_device *two) {
     CHECK_OK(hcq_alloc(one, sizeof words, HCQ_HOST_VISIBLE, &src[0]));
     memcpy(dst[0].host, model, sizeof model);
     memcpy(src[0].host, words, sizeof words);
-    CHECK_OK(hcq_import(two, dst[0].host, sizeof model, &dst[1]));
-    CHECK_OK(hcq_import(two, src[0].host, sizeof words, &src[1]));
+    CHECK_OK(hcq_import(two, dst[0].host, sizeof model, 0, &dst[1]));
+    CHECK_OK(hcq_import(two, src[0].host, sizeof words, 0, &src[1]));
     for (uint32_t k = 0; k < ROUNDS; k++) {
         uint32_t side = k % 2;
         mix_args args = {dst[side].address, src[side].address, WORDS, k};
@@ -170,7 +170,7 @@ static void import_range(unsigned char *memory, uint64_t all, uint64_t offset, u
     for (uint64_t i = 0; i < all; i++) {
         memory[i] = want[i] = (unsigned char)(i * 7 + size);
     }
-    CHECK_OK(hcq_import(T.dev, memory + offset, size, &buffer));
+    CHECK_OK(hcq_import(T.dev, memory + offset, size, 0, &buffer));
     CHECK(buffer.host == memory + offset && buffer.size == size);
     CHECK_OK(hcq_copyout(got, buffer, size));
     CHECK(memcmp(got, want + offset, size) == 0);
@@ -206,10 +206,10 @@ TEST(imports_that_overlap) {
     for (uint32_t order = 0; order < 4; order++) {
         uint32_t *memory = (uint32_t *)calloc(4096, 4);
         hcq_buffer all[4];
-        CHECK_OK(hcq_import(T.dev, memory, 1001 * 4, &all[0]));
-        CHECK_OK(hcq_import(T.dev, memory + 1001, 3000 * 4, &all[1]));
-        CHECK_OK(hcq_import(T.dev, memory + 4050, 40 * 4, &all[2]));
-        CHECK_OK(hcq_import(dev2(), memory, 4096 * 4, &all[3]));
+        CHECK_OK(hcq_import(T.dev, memory, 1001 * 4, 0, &all[0]));
+        CHECK_OK(hcq_import(T.dev, memory + 1001, 3000 * 4, 0, &all[1]));
+        CHECK_OK(hcq_import(T.dev, memory + 4050, 40 * 4, 0, &all[2]));
+        CHECK_OK(hcq_import(dev2(), memory, 4096 * 4, 0, &all[3]));
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(dev2(), HCQ_COMPUTE);
         CHECK_INDEX(record_add(q, add, all[0], 1000, 5), 0);
         CHECK_INDEX(record_add(q, add, all[1], 0, 6), 1);

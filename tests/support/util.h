@@ -473,9 +473,9 @@ static TEST_UNUSED hcq_device_info test_info(hcq_device *device) {
     return info;
 }
 
-static TEST_UNUSED uint64_t test_query(hcq_device *device, int key) {
+static TEST_UNUSED uint64_t test_query(hcq_device *device, uint32_t key) {
     uint64_t value = 0;
-    CHECK_OK(hcq_device_query(device, (hcq_query)key, &value));
+    CHECK_OK(hcq_device_query(device, key, &value));
     return value;
 }
 

@@ -75,7 +75,7 @@ static uint64_t import_seen(hcq_device *device) {
     static struct { hcq_device *device; uint64_t address; } known[64];
     static uint32_t next;
     hcq_buffer all;
-    if (hcq_import(device, test_seen_base, TEST_SEEN_BYTES, &all) == HCQ_OK) {
+    if (hcq_import(device, test_seen_base, TEST_SEEN_BYTES, 0, &all) == HCQ_OK) {
         known[next % 64].device = device;
         known[next++ % 64].address = all.address;
         return all.address;
@@ -175,7 +175,7 @@ static TEST_UNUSED hcq_result vulkan_fill(void *native, uint64_t address, uint64
     VkBuffer buffer;
     VkDeviceSize offset;
     PFN_vkCmdFillBuffer fill = (PFN_vkCmdFillBuffer)e->get_proc(e->device, "vkCmdFillBuffer");
-    if (!fill || !hcq_vulkan_at(e, address, &buffer, &offset)) {
+    if (!fill || hcq_vulkan_address(e, address, &buffer, &offset) != HCQ_OK) {
         return HCQ_ERROR_HOST;
     }
     fill(e->commands, buffer, offset, size, (uint32_t)value);
@@ -187,7 +187,7 @@ static TEST_UNUSED hcq_result vulkan_fill(void *native, uint64_t address, uint64
 static hcq_result test_close(hcq_device *device) {
     uint64_t messages = 0;
     if (test_vk.validates && is_vulkan_device(device) &&
-        hcq_device_query(device, (hcq_query)HCQ_VULKAN_QUERY_MESSAGES, &messages) == HCQ_OK) {
+        hcq_device_query(device, HCQ_VULKAN_QUERY_MESSAGES, &messages) == HCQ_OK) {
         __atomic_add_fetch(&test_vk.messages, messages, __ATOMIC_SEQ_CST);
     }
     return hcq_close(device);
