@@ -8958,6 +8958,7 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
 
 /* Versions for its queues, and everything that may be wrong with it. */
 static hcq_result hcqi_submit_prepare(hcqi_submit *s) {
+    if (s->sub->affinity == HCQ_ANY_LANE) { hcqi_reap_device(s->dev); } /* what is over is no load */
     for (uint32_t i = 0; i < s->sub->queue_count; i++) {
         HCQI_PASS(hcqi_submit_queue(s, s->sub->queues[i]));
     }

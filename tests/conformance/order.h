@@ -34,6 +34,40 @@ TEST(any_lane_spreads_the_queues_of_one) {
     CHECK_OK(hcq_close(device));
 }
 
+static hcq_result host_naps(void *user) { /* so that its end finds somebody who waits */
+    (void)user;
+    mock_sleep(1000000);
+    return HCQ_OK;
+}
+
+/* Finished work is no load, also if nobody has looked at its lane since; any other number
+   counts round. Lane 2 of four is the only one that nothing holds. */
+TEST(any_lane_is_the_least_busy) {
+    static const uint64_t held[] = {0, 8, 5, 3};
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 4);
+    const hcq_point gate = make_gate(device);
+    hcq_point done;
+    hcq_queue *q[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        q[i] = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_host(q[i], host_naps, NULL), 0);
+    }
+    for (uint32_t i = 0; i < 6 + 4; i++) {
+        hcq_submission s = submission(&q[i < 5 ? i : 5], 1);
+        s.affinity = i < 4 ? held[i] : i == 4 ? 7 : i == 5 ? 6 : HCQ_ANY_LANE;
+        s.waits = &gate;
+        s.wait_count = i < 4;
+        CHECK_OK(hcq_submit(device, &s, 1, &done));
+        if (i == 4) {
+            CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
+        } else if (i > 4) {
+            WAIT_OK(done);
+        }
+    }
+    open_gate(gate);
+    CHECK_OK(hcq_close(device));
+}
+
 /* The copy lane gets on while a kernel of the compute lane runs. */
 TEST(copy_lane_overlaps_compute) {
     SKIP_IF(T.variant->one_fifo, "one FIFO under all lanes");
@@ -202,7 +236,10 @@ TEST(sixteen_queues_at_most) {
     }
     const hcq_submission sub = submission(q, N);
     for (uint32_t round = 0; round < 4; round++) {
+        const uint64_t first = hcq_device_timeline_value(T.dev);
         CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        CHECK_U64(done.value, first + N); /* a number each, and one for the end */
+        CHECK_U64(hcq_device_timeline_value(T.dev), first + N + 1);
         WAIT_OK(done);
         for (uint32_t i = 0; i < N; i++) {
             CHECK_U64(READ32(a, i), i % 2 ? 1 : round + 1);
