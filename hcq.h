@@ -408,9 +408,9 @@ HCQI_INLINE hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 /* ========================================================================== */
 /* ---- device --------------------------------------------------- >>device - */
 /* Where the library's own memory comes from; `align` is a power of two, up to
-   64 KiB. Called from any thread, with the library's lock held: never call hcq.
-   Valid after hcq_close, too, while recordings of other devices name something
-   of this one, or failures there have text of one here. */
+   64 KiB. Called by any thread, several at once, maybe with the library's lock
+   held: never call hcq. Valid after hcq_close, too, while recordings of other
+   devices name something of this one, or failures there have text from here. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
@@ -425,7 +425,7 @@ enum {
 
 /* How to open a device. All zero gives the defaults, in brackets. */
 typedef struct hcq_device_desc {
-    const char *label;                 /* for logs and dumps, copied [the device's name] */
+    const char *label;                 /* for logs and dumps, copied ["CPU", "CPU:1"] */
     hcq_memory_hooks memory;           /* [malloc, free] */
     hcq_log_fn log_fn;                 /* a line per call, no newline [errors to stderr] */
     void *log_user;
@@ -3085,6 +3085,9 @@ static HCQI_COLD HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, h
     int n = snprintf(m->text, sizeof m->text, dev == NULL ? "hcq: " : "hcq %s: ",
                      dev == NULL ? "" : dev->label);
     vsnprintf(m->text + n, sizeof m->text - (size_t)n, format, args);
+    for (char *c = m->text; *c != 0; c++) { /* of a label, say */
+        if (*c == '\n') { *c = ' '; }
+    }
 }
 
 static HCQI_PRINTF(3, 0) void hcqi_log_va(hcq_device *dev, hcq_result result, const char *format,

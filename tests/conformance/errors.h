@@ -125,6 +125,11 @@ TEST(default_logger_is_stderr) {
     errors_until_here();
     CHECK_OK(synchronized);
     CHECK(errors_text[0] == 0);        /* says nothing */
+    errors_from_here();
+    hcq_backend_log(device, HCQ_OK, "all is well"); /* nor that */
+    CHECK_OK(hcq_device_synchronize(device, 0));
+    errors_until_here();
+    CHECK(errors_text[0] == 0);
     CHECK_OK(hcq_close(device));
     CHECK_STDERR(hcq_open("NOSUCH", NULL, &none), HCQ_ERROR_NO_DEVICE, "hcq: name: 'NOSUCH'");
     CHECK_STDERR(hcq_device_query(NULL, HCQ_QUERY_HELD, &value), HCQ_ERROR_INVALID,
@@ -138,6 +143,35 @@ TEST(default_logger_is_stderr) {
     (void)hcq_open("NOSUCH", &desc, &none);
     errors_until_here();
     CHECK(errors_text[0] == 0);
+    CHECK_OK(hcq_close(device));
+}
+
+typedef struct errors_call {
+    pthread_t thread;
+    uint32_t lines, breaks;
+} errors_call;
+
+static void errors_note(void *user, hcq_result result, const char *text) {
+    errors_call *c = (errors_call *)user;
+    c->thread = pthread_self();
+    c->lines += result != HCQ_OK;
+    c->breaks += strchr(text, '\n') != NULL;
+}
+
+/* One line each, whatever a label or the user's words have in them, by the thread that
+   called and before that returns. */
+TEST(lines_come_with_their_call) {
+    errors_call c = {0};
+    hcq_device *device = OPEN_WITH(0, .label = "two\nlines", .log_fn = errors_note, .log_user = &c);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point gate = make_gate(device), done;
+    CHECK_OK(hcq_queue_label(q, "\nqueue\n"));
+    CHECK_INDEX(hcq_queue_host(q, NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK(c.lines == 1 && pthread_equal(c.thread, pthread_self()));
+    CHECK_OK(submit_lists(device, &gate, NULL, 0, &done));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, "no paper\nno ink"));
+    WAIT_RESULT(done, HCQ_ERROR_HOST);
+    CHECK(c.lines == 2 && c.breaks == 0);
     CHECK_OK(hcq_close(device));
 }
 
@@ -218,7 +252,9 @@ static uint32_t errors_timed_out(hcq_result result, const char *what) {
 /* One that the caller chose is his own question, the device's own are told. */
 TEST(no_timeout_is_silent) {
     uint32_t word = 0, versions = 0, lanes = 0;
+    double seconds;
     hcq_device *device = errors_busy_device(0);
+    hcq_program *nothing = make_nothing(device);
     hcq_buffer memory = make_words(device, 64);
     hcq_transfer_end to = hcq_transfer_host(&word, 4), from = hcq_transfer_device(memory);
     hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
@@ -228,6 +264,10 @@ TEST(no_timeout_is_silent) {
     CHECK_U64(T.log.lines, 0);
     CHECK_RESULT(hcq_copyout(&word, memory, 4), HCQ_TIMEOUT);
     CHECK(errors_timed_out(HCQ_TIMEOUT, "copyout"));
+    log_clear();
+    CHECK_RESULT(hcq_program_call(nothing, NULL, 0, dims_one, dims_one, &seconds), HCQ_TIMEOUT);
+    CHECK(errors_timed_out(HCQ_TIMEOUT, "program_call"));
+    CHECK_OK(hcq_program_call(nothing, NULL, 0, dims_one, dims_one, NULL)); /* does not wait */
     CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
     CHECK_INDEX(record_put(queue, make_put(device), memory, 0, 1), 1);
     CHECK_OK(hcq_queue_label(queue, "busy"));

@@ -171,7 +171,7 @@ static void *test_hook_alloc(void *user, size_t size, size_t align) {
     if (size >> 40) {                  /* a sanitizer would end the program */
         return NULL;
     }
-    if (align == 0 || (align & (align - 1)) || size == 0) {
+    if (align == 0 || (align & (align - 1)) || align > 65536 || size == 0) {
         fprintf(stderr, "hook: bad request, size %zu align %zu\n", size, align);
         abort();
     }
