@@ -90,11 +90,11 @@ typedef struct hcq_explore_desc {
 typedef struct hcq_explore_info {
     hcq_result result;                 /* of the run that ended it; HCQ_OK: none did */
     uint32_t complete;                 /* no schedule is left */
-    uint64_t runs;                     /* schedules that ran to their end */
+    uint64_t runs;                     /* schedules that ran to their end, that one too */
     uint64_t cut;                      /* others: in the middle they repeat an earlier one */
     uint64_t seed;                     /* of the run that ended it */
-    char choices[1000];                /* its schedule, made short, for the desc's field; "" if
-                                          it has no room: make the run shorter */
+    char choices[1000];                /* its schedule, made short: for the desc's field;
+                                          where that is longer, what it refuses */
 } hcq_explore_info;
 
 /* Runs a function with one schedule of its devices' work after another (see hcq_cpu.h, "A
@@ -2061,6 +2061,8 @@ static struct hcqi_explorer {
     hcqi_peek peek;                    /* at one of them */
 } hcqi_explorer;
 
+static const char hcqi_explorer_poor[] = "out of memory";
+
 static int hcqi_trails_commute(const hcqi_trail *a, const hcqi_trail *b) {
     int meet = a->all || b->all;
     for (uint32_t i = 0; !meet && i < a->count; i++) {
@@ -2152,7 +2154,7 @@ static uint32_t hcqi_explorer_next(const hcqi_cpu_piece *pieces, uint32_t count)
         if (e->count == e->room) {
             uint32_t room = e->room == 0 ? 256 : 2 * e->room;
             picks = HCQI_CAST(hcqi_pick *, realloc(e->picks, room * sizeof *picks));
-            if (picks == NULL) { e->bad = "out of memory"; }
+            if (picks == NULL) { e->bad = hcqi_explorer_poor; }
             if (picks != NULL) { e->picks = picks, e->room = room; }
         }
         e->cut = !more || picks == NULL;
@@ -2175,7 +2177,7 @@ static void hcqi_explorer_record(uint32_t choice) {
         uint32_t room = e->list_room == 0 ? 256 : 2 * e->list_room;
         uint16_t *list = HCQI_CAST(uint16_t *, realloc(e->list, room * sizeof *list));
         if (list == NULL) {
-            e->bad = "out of memory";
+            e->bad = hcqi_explorer_poor;
             e->recording = 0;
             return;
         }
@@ -2254,8 +2256,9 @@ static hcq_result hcqi_explorer_all(hcq_explore_info *info) {
     e->everything = 1;
     while (info->runs + info->cut < most) {
         hcq_result r = hcqi_explorer_run();
-        if (e->bad != NULL || r != HCQ_OK) { return r; }
-        if (e->cut) { info->cut++; } else { info->runs++; }
+        if (e->bad != NULL) { return r; }
+        if (e->cut && r == HCQ_OK) { info->cut++; } else { info->runs++; }
+        if (r != HCQ_OK) { return r; }
         if (!hcqi_explorer_advance()) {
             info->complete = 1;
             return HCQ_OK;
@@ -2303,32 +2306,40 @@ static void hcqi_explorer_shorten(hcq_result want) {
     e->given = given;
 }
 
-/* "2 0 1", as in hcq_explore_info. */
+/* "2 0*3 1", as in hcq_explore_info; what is no list where that has no room. */
 static void hcqi_explorer_write(char *text, size_t size) {
+    const struct hcqi_explorer *e = &hcqi_explorer;
     size_t used = 0;
-    text[0] = 0;
-    for (uint32_t i = 0; i < hcqi_explorer.given && used + 8 < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, i == 0 ? "%u" : " %u",
-                                 (unsigned)hcqi_explorer.list[i]);
+    for (uint32_t i = 0, times; i < e->given && used < size; i += times) {
+        for (times = 1; i + times < e->given && e->list[i + times] == e->list[i];) { times++; }
+        used += (size_t)snprintf(text + used, size - used, times == 1 ? "%s%u" : "%s%u*%u",
+                                 i == 0 ? "" : " ", (unsigned)e->list[i], (unsigned)times);
     }
-    if (used + 8 >= size) { text[0] = 0; } /* a part of them would be another run */
+    if (used >= size) { snprintf(text, size, "too many"); }
 }
 
 static hcq_result hcqi_explorer_read(const char *text) {
-    hcqi_explorer.recording = 1;
-    while (*text != 0) {
+    struct hcqi_explorer *e = &hcqi_explorer;
+    e->recording = 1;
+    while (*text != 0 && e->bad == NULL) {
         char *end;
-        unsigned long choice = strtoul(text, &end, 10);
-        if (*text < '0' || *text > '9' || choice > UINT16_MAX || (*end != 0 && *end != ' ')) {
-            hcqi_explorer.bad = "choices: no list of numbers";
-            return HCQ_ERROR_INVALID;
+        unsigned long choice = strtoul(text, &end, 10), times = 1;
+        int good = *text >= '0' && *text <= '9' && choice <= UINT16_MAX;
+        if (good && *end == '*') {
+            text = end + 1;
+            times = strtoul(text, &end, 10);
+            good = *text >= '0' && *text <= '9' && times <= HCQI_RUN;
         }
-        hcqi_explorer_record((uint32_t)choice);
-        hcqi_explorer.given = ++hcqi_explorer.drawn;
+        if (!good || (*end != 0 && *end != ' ')) { e->bad = "choices: no list of numbers"; }
+        for (; e->bad == NULL && times != 0; times--) {
+            hcqi_explorer_record((uint32_t)choice);
+            if (e->bad == NULL) { e->drawn++; }
+        }
         text = *end == 0 ? end : end + 1;
     }
-    hcqi_explorer.recording = 0;
-    return HCQ_OK;
+    e->given = e->drawn;
+    e->recording = 0;
+    return e->bad == NULL ? HCQ_OK : HCQ_ERROR_INVALID;
 }
 
 static hcq_result hcqi_explorer_find(hcq_explore_info *info) {
@@ -2385,13 +2396,12 @@ HCQI_DEF hcq_result hcq_explore(const hcq_explore_desc *desc, hcq_explore_info *
     hcqi_explorer_write(own.choices, sizeof own.choices);
     if (hcqi_explorer.bad != NULL) {
         if (own.result != HCQ_ERROR_BUSY) { own.result = HCQ_ERROR_INVALID; }
+        if (hcqi_explorer.bad == hcqi_explorer_poor) { own.result = HCQ_ERROR_OUT_OF_MEMORY; }
         hcqi_explorer_log(desc, own.result, "explore: %s, after %llu runs", hcqi_explorer.bad,
                           (unsigned long long)(own.runs + own.cut));
     } else if (own.result != HCQ_OK) {
-        int whole = own.choices[0] != 0 || hcqi_explorer.given == 0;
-        hcqi_explorer_log(desc, own.result, "explore: after %llu runs one ends so; .choices = "
-                          "\"%s\" %s", (unsigned long long)(own.runs + own.cut), own.choices,
-                          whole ? "is that run" : "has no room for that run's");
+        hcqi_explorer_log(desc, own.result, "explore: run %llu ends so; .choices = \"%s\" is "
+                          "that run", (unsigned long long)(own.runs + own.cut), own.choices);
     }
     free(hcqi_explorer.picks);
     free(hcqi_explorer.list);

@@ -205,6 +205,11 @@ static void *stranger_run(void *user) {
     return NULL;
 }
 
+static void steps(void *user, hcq_result result) {
+    CHECK_OK(result);
+    *(int *)user = hcq_cpu_step();
+}
+
 TEST_BARE(devices_belong_to_a_thread) {
     stranger c = {.device = seeded(1, 0)};
     hcq_signal s;
@@ -224,6 +229,10 @@ TEST_BARE(devices_belong_to_a_thread) {
     CHECK_RESULT(c.got[6], HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(c.got[7], HCQ_NOT_READY);
     CHECK(log_has("another thread has devices"));
+    int got = 7;
+    CHECK_OK(hcq_notify(hcq_at(s, 1), steps, &got, NULL));
+    CHECK_OK(hcq_signal_set(s, 1));    /* calls it, which runs nothing */
+    CHECK(got == 0);
     CHECK(hcq_cpu_step() == 1 && hcq_cpu_step() == 0);
     CHECK_OK(hcq_close(c.device));
 }
@@ -583,6 +592,66 @@ TEST_BARE(seeds_find_a_bug_of_three_steps) {
     CHECK(strcmp(all.choices, "2 1") == 0);
 }
 
+/* Goes wrong where the second lane's kernel runs behind just so many of the first one's. */
+static uint32_t late;
+
+static hcq_result late_run(void *user) {
+    (void)user;
+    S.count = 0;
+    hcq_device *device = seeded(1, 0);
+    hcq_program *program = mark_of(device);
+    hcq_buffer word = words_of(device, 1);
+    hcq_queue *q[2] = {queue_of(device, "long"), queue_of(device, "short")};
+    for (uint32_t i = 0; i <= 600; i++) {
+        mark(q[i == 600], program, word, i == 600);
+    }
+    (void)put(q[0], device, 0, NULL, NULL);
+    (void)put(q[1], device, 1, NULL, NULL);
+    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    CHECK_OK(hcq_close(device));
+    return r == HCQ_OK && S.ran[late] / 8 == 1 ? HCQ_ERROR_HOST : r;
+}
+
+/* However many choices lead there, those that are told do it again. */
+TEST_BARE(late_bugs_have_short_schedules) {
+    for (late = 1; late < 600; late += 598) {
+        hcq_explore_desc desc = {.run_fn = late_run, .log_fn = hcq_log_none};
+        hcq_explore_info info;
+        CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_HOST);
+        CHECK(strlen(info.choices) < 8);
+        desc.choices = info.choices;
+        CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_HOST);
+    }
+}
+
+#ifdef __GLIBC__
+static uint32_t room_for;              /* calls of realloc; 0: any number */
+
+void *__libc_realloc(void *old, size_t size);
+
+void *realloc(void *old, size_t size) {
+    return room_for != 0 && room_for-- == 1 ? NULL : __libc_realloc(old, size);
+}
+
+/* Of the memory for a schedule the n-th piece is not there. */
+TEST_BARE(no_room_for_a_schedule) {
+    late = 400;
+    for (int way = 0; way < 3; way++) {
+        hcq_explore_desc desc = {.run_fn = late_run, .runs = 2, .seeds = way == 1 ? 2 : 0,
+                                 .choices = way == 2 ? "0*300 1" : NULL, .log_fn = test_log_line,
+                                 .log_user = &T.log};
+        for (uint32_t n = 1; n <= 3; n++) {
+            log_clear();
+            room_for = n;
+            hcq_result r = hcq_explore(&desc, NULL);
+            CHECK_RESULT(r, room_for == 0 ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK);
+            CHECK(r == HCQ_OK ? n > 1 : log_has("explore: out of memory"));
+        }
+        room_for = 0;
+    }
+}
+#endif
+
 /* ---- what ends it ---- */
 
 static hcq_result race_run(void *user) {
@@ -649,8 +718,8 @@ static hcq_result nothing_run(void *user) {
 
 TEST_BARE(findings_end_it) {
     hcq_explore_info info = explored(race_run, 0, 0, HCQ_ERROR_RACE);
-    CHECK(log_has("race: command 0 (fill) of 'one'") && log_has(".choices = \"\""));
-    CHECK_U64(info.runs, 0);
+    CHECK(log_has("race: command 0 (fill) of 'one'") && log_has("run 1 ends so; .choices = \"\""));
+    CHECK_U64(info.runs, 1);
     info = explored(race_run, 0, 5, HCQ_ERROR_RACE);
     CHECK_U64(info.seed, T.seed * 7919);
     (void)explored(dead_run, 0, 0, HCQ_ERROR_DEADLOCK);
@@ -682,14 +751,15 @@ TEST_BARE(descriptions_are_refused) {
     CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_INVALID);
     desc.flags = HCQ_EXPLORE_EVERY;
     CHECK_OK(hcq_explore(&desc, NULL));
-    for (int i = 0; i < 4; i++) {
-        static const char *const bad[] = {"1 two", "1,2", " 1", "65536"};
+    for (int i = 0; i < 9; i++) {
+        static const char *const bad[] = {"1 two", "1,2", " 1", "65536", "1*", "1*x", "*2", "1* 2",
+                                          "1*100001"};
         desc.choices = bad[i];
         log_clear();
         CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_INVALID);
         CHECK(log_has("choices: no list of numbers"));
     }
-    desc.choices = "65535 0";
+    desc.choices = "65535 0*2";
     CHECK_OK(hcq_explore(&desc, NULL));
 }
 
