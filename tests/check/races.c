@@ -976,6 +976,32 @@ TEST(a_race_fails_its_submission) {
     CHECK_OK(hcq_close(P.dev));
 }
 
+/* What is before its segment runs, what is in it does not. */
+TEST(a_race_fails_from_its_segment_on) {
+    T.races_meant = 1;
+    P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS);
+    P.first = labelled(HCQ_COMPUTE, "first");
+    P.second = labelled(HCQ_COMPUTE, "second");
+    P.x = words_of();
+    P.y = words_of();
+    P.z = words_of();
+    hcq_signal gate = make_signal(P.dev, 0), end = make_signal(P.dev, 0);
+    SET(P.first, P.x);
+    SET(P.second, P.y);
+    CHECK_INDEX(hcq_queue_wait(P.second, hcq_at(gate, 1)), 1); /* which ends a segment */
+    SET(P.second, P.z);
+    SET(P.second, P.x);
+    CHECK_INDEX(hcq_queue_signal(P.second, hcq_at(end, 1)), 4);
+    (void)submit_on(0, P.first, NULL);
+    hcq_submission s = {.queues = &P.second, .queue_count = 1, .affinity = 1};
+    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL)); /* held: nobody knows yet */
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    CHECK_RESULT(test_poll(hcq_at(end, 1)), HCQ_ERROR_RACE);
+    CHECK(*(uint32_t *)P.y.host == 7 && *(uint32_t *)P.z.host == 0);
+    CHECK_OK(hcq_close(P.dev));
+}
+
 /* Of an argument nobody stated what of it a kernel touches: a hint, which counts nowhere. */
 TEST(a_possible_race_is_a_hint) {
     T.races_meant = 1;
