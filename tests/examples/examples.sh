@@ -395,7 +395,12 @@ check_race() { # with an implementation of its own, which has the checker
     says "$dir/out" "race: command 0 (copy) of 'frame'" "nothing orders the two" "to add: " \
         "ok: 1 race without the wait, 0 with it" \
         "explored, without the wait: HCQ_ERROR_RACE in run 1; with it: HCQ_OK in 20 runs" \
-        "cycle, which no submitted work can end" "HCQ_ERROR_DEADLOCK, and mended: HCQ_OK"
+        "HCQ_ERROR_DEADLOCK, and mended: HCQ_OK"
+    sed -n '/^\*\*A wait that is missing/,/^`hcq_check_explore/s/^    //p' "$root/README.md" > "$dir/shown"
+    [ "$(grep -c . "$dir/shown")" = 8 ] || fail "README shows something else of race.c"
+    while IFS= read -r line; do
+        says "$dir/out" "hcq CPU: $line"
+    done < "$dir/shown"
 }
 
 # ---- all -----------------------------------------------------------------------

@@ -35,6 +35,9 @@
 #     CUevent your_event     recorded in it
 # and some functions of <cuda.h>, which is not needed.
 #
+# What README and ideas.md show of a refusal, an explanation, a table of the profile and a
+# sanitizer's report is what programs say, but for numbers.
+#
 # The lines of GLSL in hcq_vulkan.h's first comment are compiled where there is a
 # glslangValidator. Without a main they are declarations of one to which a main is
 # added. The kernel in hcq_cuda.h's first comment is compiled where there is nvcc.
@@ -294,3 +297,87 @@ for language in c c++; do
         esac
     done
 done
+
+# ---- what they say ---------------------------------------------------------------
+
+cat >"$dir/says.c" <<'END'
+#define SHARED
+#include "context.h"
+#include <stddef.h>
+
+static void submit(int times) {
+    while (times-- > 0) { hcq_queue_submit(q, dev, &done); }
+}
+
+int main(void) {
+    static char text[4096];
+    const hcq_dims grid = hcq_dim(16, 1, 1), block = hcq_dim(64, 1, 1);
+    hcq_program_desc desc = HCQ_PROGRAM(axpy);
+    if (hcq_open("CPU", NULL, &dev) != HCQ_OK) { return 1; }
+    hcq_alloc(dev, sizeof data, HCQ_ZEROED, &x);
+    hcq_program_create(dev, &desc, &axpy);
+    hcq_queue_create(dev, HCQ_COMPUTE, &q);
+    hcq_queue_label(q, "draw");
+    args.y = x.address;
+    args.x = 0x10;
+    hcq_queue_exec(q, axpy, &args, sizeof args, grid, block);
+    hcq_queue_reset(q);
+    args.x = x.address;
+    hcq_queue_fill(q, x, x.size, 7, 4);
+    hcq_queue_exec(q, axpy, &args, sizeof args, grid, block);
+    hcq_profile_start(dev, NULL);
+    submit(3);
+    hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER);
+    hcq_profile_stop(dev);
+    hcq_profile_print(&dev, 1, HCQ_PROFILE_SUMMARY, text, sizeof text);
+    fprintf(stderr, "%.*s", (int)(strstr(text, "6 events") - text), text);
+    hcq_signal_create(dev, 0, &s);
+    hcq_signal_label(s, "uploads");
+    hcq_queue_reset(q);
+    hcq_queue_wait(q, hcq_at(s, 1));
+    submit(1);
+    hcq_explain(&done, 1, text, sizeof text);
+    fprintf(stderr, "%s", text);
+    hcq_signal_set(s, 1);
+    return hcq_close(dev) != HCQ_OK;
+}
+END
+
+flat() { # words alone, on one line
+    sed -E 's/0x[0-9a-f]+/N/g; s/[0-9]+(\.[0-9]+)?/N/g; s/hcq worker/hcq lane/' | tr -s ' \n' ' '
+}
+
+shown() { # FILE DOCUMENT...: each line of FILE is in each of them
+    file=$1
+    shift
+    for document in "$@"; do
+        flat <"$root/$document" >"$dir/flat"
+        while IFS= read -r line; do
+            grep -qF -- "$(echo "$line" | flat)" "$dir/flat" || fail "$document does not show: $line"
+        done <"$file"
+    done
+}
+
+compile c "$dir/says.c"
+run says c "$dir/says.o"
+[ "$(grep -c . "$dir/output")" = 6 ] || fail "says: $(cat "$dir/output")"
+shown "$dir/output" README.md
+grep -A 1 '^submission' "$dir/output" >"$dir/explained"
+shown "$dir/explained" README.md docs/ideas.md
+
+mkdir "$dir/examples"
+sed 's/{ y\.at\[i\].*/{\n        y.at[i] += a * x.at[i + 1]; }/' "$root/examples/hello.k" >"$dir/examples/bad.k"
+sed 's/"hello\.k"/"bad.k"/; s,"../hcq.h","hcq.h",' "$root/examples/hello.c" >"$dir/examples/bad.c"
+echo 'int main(void) { return 0; }' >"$dir/probe.c"
+if (cd "$dir" && "$cc" -fsanitize=address probe.c -o probe && ASAN_OPTIONS=detect_leaks=0 ./probe) \
+    >"$dir/said" 2>&1; then
+    (cd "$dir" && "$cc" -g -fsanitize=address $apart -I"$root" -I"$root/examples" examples/bad.c \
+        "$hcq" -o block -pthread -ldl) || fail "bad.k does not compile"
+    ! ASAN_OPTIONS=detect_leaks=0 "$dir/block" >/dev/null 2>"$dir/output" || fail "bad.k is not found out"
+    sed -n '/^READ of size/,/#0/p' "$dir/output" >"$dir/report"
+    [ "$(grep -c . "$dir/report")" = 2 ] || fail "bad.k: $(cat "$dir/output")"
+    shown "$dir/report" README.md
+else
+    echo "no -fsanitize=address: $(tail -n 1 "$dir/said")"
+fi
+echo "ok what is shown"
