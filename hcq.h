@@ -194,9 +194,9 @@
    when all is done, or the first failure; other work may come in between.
 
    Profile. hcq_profile_start makes a device record begin and end of every
-   command, of what the host copies for an eager call, of hcq_device_synchronize.
-   The end of a command is the begin of the next one of its lane if nothing lies
-   between. Failed submissions leave none. Where it is off it costs nothing.
+   command, of what the host copies for an eager call, of hcq_device_synchronize;
+   also who ran how much of a CPU's grid. One command's end is the next one's
+   begin if nothing lies between. Failed submissions leave none. Off: no cost.
 
    Threads. One thread at a time records, updates, binds or submits a given
    queue; all else may be called from any thread. Callbacks (host commands,
@@ -1078,7 +1078,7 @@ HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_
 /* ========================================================================== */
 /* ---- profile ------------------------------------------------- >>profile - */
 typedef struct hcq_profile_desc {
-    uint32_t events;                   /* kept, the latest; 112 bytes each [65536] */
+    uint32_t events;                   /* kept, the latest; 128 bytes each [65536] */
     uint32_t names;                    /* of what ran, then "(others)"; 48 bytes each [1024] */
 } hcq_profile_desc;
 
@@ -1088,10 +1088,9 @@ typedef enum hcq_profile_format {
     HCQ_PROFILE_SUMMARY                /* the page's table as text: a line per name and grid */
 } hcq_profile_format;
 
-/* Starts to record the commands that are submitted to `device` from now on,
-   forgetting what was recorded before. NULL: defaults. Memory is taken now;
-   versions of bound queues are encoded once more, with timestamps, and are not
-   shared by submissions that run. Blocks: as hcq_device_clock.
+/* Starts to record what is submitted to `device` from now on, forgetting what
+   was before. NULL: defaults. Takes memory now; encodes bound queues anew, with
+   timestamps, not shared by submissions that run. Blocks: as hcq_device_clock.
    Errors: HCQ_ERROR_UNSUPPORTED (no clock), HCQ_TIMEOUT. */
 HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc);
 /* Stops recording; what was recorded stays until the next start or hcq_close.
@@ -1111,6 +1110,7 @@ typedef struct hcq_profile_event {
     int32_t command;                   /* index in the recording */
     hcq_dims grid;                     /* exec, indirect: the largest; 0 else */
     char name[32], queue[32];          /* its label, or the program's, or kind; the queue's */
+    uint8_t shares[16];                /* CPU: % of a grid by lane, workers, [15]: rest; alone: 0 */
 } hcq_profile_event;
 
 /* Copies up to `capacity` events of a device, oldest first; `count`: how many
@@ -1214,13 +1214,13 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
      (grid)[2] <= ((most)[2] & ~HCQ_GRID_INDIRECT))
 #define HCQ_GRID_ABOVE "its grid: above the maximum" /* `native` of that error */
 #define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
+#define HCQ_PACKET_SHARES 2            /* flag, exec: p[-1].u.stamp.shares may be written */
 
-/* A command after recording; waits and signals never reach a backend: batches
-   are cut there. What a submission will bring as dst or src has a top byte
-   until then that no address has. */
+/* A command after recording, but for waits and signals: batches are cut there.
+   A dst or src that a submission will bring has a top byte of no address yet. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
-    uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_CHANGES */
+    uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_* */
     uint16_t value_size;               /* fill */
     uint32_t index;                    /* of the command in the recording */
     union {
@@ -1234,7 +1234,7 @@ typedef struct hcq_packet {
         struct { uint64_t dst, src, size; } copy; /* write, too: src is where its bytes are */
         struct { uint64_t dst, src, size; void *to, *from; } carry; /* core */
         struct { uint64_t dst, value, size; } fill;
-        struct { void *signal; uint64_t dst; } stamp; /* 8 bytes at once at dst, see stamp_ns */
+        struct { void *signal; uint64_t dst; uint8_t shares[16]; } stamp; /* dst: see stamp_ns */
         struct { hcq_host_fn fn; void *user; void *marks; uint32_t most[3]; } host; /* core, too */
         struct { const hcq_custom_type *type; hcq_custom_fn encode_fn; /* of this backend */
                  const void *payload; } custom;
@@ -1402,7 +1402,7 @@ typedef struct hcq_backend {
        one's own: hcq_backend_notify(lane) soon after each batch of `lane`,
        while `on`; else the service thread looks. clock (UNLOCKED): both now,
        the device's as in timestamps; an error: there is none. stamp_ns: what a
-       TIMESTAMP stored, as nanoseconds, else it is that. */
+       TIMESTAMP stored, 8 bytes at once, as nanoseconds, else it is that. */
     int (*can_wait)(void *self, const struct hcq_backend *owner_backend, const hcq_lane *other);
     void (*watch)(void *self, hcq_lane *lane, int on);
     hcq_result (*clock)(void *self, hcq_clock *clock);
@@ -2154,6 +2154,7 @@ typedef struct hcqi_event {
     uint16_t kind;
     uint32_t name, queue;              /* hcqi_profile.names */
     uint32_t grid[3];
+    uint8_t shares[16];
 } hcqi_event;
 
 typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
@@ -7283,6 +7284,7 @@ static hcq_result hcqi_version_fill(hcqi_version *v, hcq_packet *p, const hcqi_m
     uint64_t address = block == NULL ? 0 : v->memory.address + m->arena;
     if (block != NULL) { memcpy(block, v->queue->arena + m->arena, m->arena_size); }
     if (p->kind == HCQ_COMMAND_EXEC) {
+        if (v->profiled) { p->flags |= HCQ_PACKET_SHARES; }
         if (hcqi_packet_is_read(p, v->dev)) {
             p->u.exec.grid[0] = p->u.exec.grid[1] = p->u.exec.grid[2] = 1; /* until it is */
             p->u.exec.grid_at = 0;
@@ -13705,6 +13707,7 @@ static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     char name[HCQI_NAME_BYTES], queue[HCQI_NAME_BYTES], begin[32], time[32], rate[32];
     const char *kind = hcqi_kind_text((uint32_t)e->kind);
     uint64_t ns = e->end_ns - e->begin_ns;
+    int threads = sizeof e->shares;
     hcqi_trace_begin(t, r, i == 0 ? "" : ",", "X", r->spans[i].track);
     hcqi_print(t, "\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,\"args\":{\"queue\":%s,",
                hcqi_parts(begin, e->begin_ns - r->begin_ns, 1000), hcqi_parts(time, ns, 1000), kind,
@@ -13714,6 +13717,11 @@ static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, uint32_t i) {
                e->command);
     if (e->grid.x != 0) {
         hcqi_print(t, ",\"grid\":\"%ux%ux%u\"", e->grid.x, e->grid.y, e->grid.z);
+    }
+    while (threads != 0 && e->shares[threads - 1] == 0) { threads--; }
+    for (int k = 0; k < threads; k++) {
+        hcqi_print(t, "%s%u%s", k == 0 ? ",\"shares\":[" : ",", e->shares[k],
+                   k + 1 == threads ? "]" : "");
     }
     if (e->bytes != 0) { hcqi_print(t, ",\"bytes\":%llu", (unsigned long long)e->bytes); }
     if (e->bytes != 0 && ns != 0) { hcqi_print(t, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns)); }
@@ -13860,6 +13868,7 @@ static const char *const hcqi_page[] = {
     "tr > :first-child { text-align: left }\n"
     "tr { cursor: pointer }\n"
     "i { font-style: normal }\n"
+    "u { display: inline-block; width: 6px; margin-left: 2px; background: var(--soft) }\n"
     "td i { display: inline-block; padding: 5px; border-radius: 3px; margin-right: 8px }\n"
     "</style></head><body>\n"
     "<header><label><input type='checkbox' id='show' checked>arrows</label>\n"
@@ -14136,6 +14145,9 @@ static const char *const hcqi_page[] = {
     "  for (const key of ['queue', 'grid', 'bytes', 'GB/s']) {\n"
     "    if (s.args[key]) { part(key, s.args[key]); }\n"
     "  }\n"
+    "  const shares = s.args.shares || [], most = Math.max(...shares);\n"
+    "  const threads = shares.length && part('threads', shares.join(', ') + ' %');\n"
+    "  for (const n of shares) { add('u', threads, {}).style.height = 12 * n / most + 'px'; }\n"
     "  links(run, 'waited for', 'wait', 'to', 'from');\n"
     "  links(run, 'waited for it', 'wait', 'from', 'to');\n"
     "  links(run, 'races with', 'race', 'to', 'from');\n"
@@ -14357,7 +14369,11 @@ static void hcqi_profile_collect(const hcq_job *job) {
             open->bytes = hcqi_packet_bytes(packet);
             open->kind = packet->kind;
             if (packet->kind == HCQ_COMMAND_EXEC) {
-                memcpy(open->grid, packet->u.exec.grid, sizeof open->grid);
+                const uint32_t *grid = packet->u.exec.grid;
+                memcpy(open->grid, grid, sizeof open->grid);
+                if ((grid[0] | grid[1] | grid[2]) > 1) { /* one block: those of a run before */
+                    memcpy(open->shares, packet[-1].u.stamp.shares, sizeof open->shares);
+                }
             }
             open->half = hcqi_packet_half(packet);
             int host = v->segments[seg].host; /* the service thread took both times */
@@ -14458,6 +14474,7 @@ static HCQI_COLD hcq_profile_event hcqi_profile_public(hcq_device *dev, const hc
     memcpy(&out.grid, e->grid, sizeof out.grid);
     memcpy(out.queue, dev->profile->names[e->queue], sizeof out.queue);
     memcpy(out.name, dev->profile->names[e->name], sizeof out.name);
+    memcpy(out.shares, e->shares, sizeof out.shares);
     if (e->lane == dev->lane_count) { return out; }
     out.begin_ns = hcq_clock_to_host(clock, e->begin);
     out.end_ns = hcq_clock_to_host(clock, e->end);

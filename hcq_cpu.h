@@ -182,6 +182,7 @@ typedef struct hcqi_cpu_grid {
     const void *args;
     hcq_block block;
     uint64_t total;
+    uint8_t *shares;                   /* 16 of them, NULL: nobody asks */
 } hcqi_cpu_grid;
 
 typedef struct hcqi_cpu_code {
@@ -208,6 +209,7 @@ typedef struct hcqi_cpu_worker {
     struct hcqi_cpu_device *device;
     hcq_sys_thread thread;
     uint32_t index;
+    uint64_t done;                     /* blocks of the last grid */
     uint8_t pad0[HCQI_CPU_LINE];
     uint64_t next, end;
     uint8_t pad1[HCQI_CPU_LINE];
@@ -547,7 +549,7 @@ static void hcqi_cpu_worker_main(void *user) {
         if (!hcqi_atomic_cas32(&pool->gate, gate, gate + 1)) { continue; }
         seen = gate & HCQI_CPU_GENERATIONS;
         hcqi_cpu_pool_rouse(pool, 2); /* waking is dear: everybody wakes two */
-        hcqi_cpu_pool_share(pool, worker->index);
+        worker->done = hcqi_cpu_pool_share(pool, worker->index);
         hcqi_cpu_pool_leave(pool);
         hcqi_cpu_spin_begin(&spin);
     }
@@ -644,6 +646,19 @@ static void hcqi_cpu_pool_call(hcqi_cpu_device *d) {
     hcqi_atomic_add32(&d->active, UINT32_MAX);
 }
 
+/* Who ran how much of the grid that is over. Rounded so that the sum is 100. */
+static void hcqi_cpu_pool_shares(const hcqi_cpu_pool *pool, const hcqi_cpu_grid *grid) {
+    uint64_t done = 0;
+    uint32_t told = 0;
+    for (uint32_t i = 0; i <= pool->started; i++) {
+        done += pool->workers[i].done;
+        uint32_t percent = (uint32_t)(100 * done / grid->total);
+        uint8_t *share = &grid->shares[i < 15 ? i : 15];
+        *share = (uint8_t)(*share + percent - told);
+        told = percent;
+    }
+}
+
 /* Runs a grid with the pool, which the caller has taken. Returns the blocks
    that the caller ran itself and in `ns` the time they took. */
 static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
@@ -659,6 +674,7 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
         hcqi_atomic_store64(&pool->workers[i].next, first);
         first += (grid->total - first + threads - 1) / threads;
         pool->workers[i].end = first;
+        if (grid->shares != NULL) { pool->workers[i].done = 0; } /* it may come too late */
     }
     hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
     if (pool->rouse && hcqi_atomic_load32(&pool->asleep)) { hcqi_cpu_pool_call(d); }
@@ -667,6 +683,8 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
     *ns = hcq_sys_now_ns() - *ns;
     hcqi_atomic_add32(&pool->gate, 0u - HCQI_CPU_OPEN);
     hcqi_cpu_pool_join(d);
+    pool->workers[0].done = done;
+    if (grid->shares != NULL) { hcqi_cpu_pool_shares(pool, grid); }
     hcqi_atomic_store32(&pool->lock, 0);
     return done;
 }
@@ -714,6 +732,11 @@ static hcq_result hcqi_cpu_grid_of(const hcq_packet *p, hcqi_cpu_grid *out) {
     hcqi_cpu_grid grid;
     uint32_t count[3];
     int direct = p->u.exec.grid_at == 0;
+    grid.shares = NULL;
+    if (p->flags & HCQ_PACKET_SHARES) { /* the only bytes of a packet that are written */
+        grid.shares = HCQ_PTR(uint8_t, (uintptr_t)p[-1].u.stamp.shares);
+        memset(grid.shares, 0, sizeof p->u.stamp.shares);
+    }
     memcpy(count, direct ? p->u.exec.grid : HCQ_PTR(const void, p->u.exec.grid_at), sizeof count);
     if (!direct && !HCQ_GRID_WITHIN(count, p->u.exec.grid)) { return HCQ_ERROR_INVALID; }
     if (HCQ_GRID_IS_EMPTY(count)) { return HCQ_NOT_READY; }

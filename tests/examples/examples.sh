@@ -396,7 +396,7 @@ check_race() { # with an implementation of its own, which has the checker
         "ok: 1 race without the wait, 0 with it" \
         "explored, without the wait: HCQ_ERROR_RACE in run 1; with it: HCQ_OK in 20 runs" \
         "HCQ_ERROR_DEADLOCK, and mended: HCQ_OK"
-    sed -n '/^\*\*A wait that is missing/,/^`hcq_check_explore/s/^    //p' "$root/README.md" > "$dir/shown"
+    sed -n '/^\*\*A wait that is missing/,/^`hcq_explore/s/^    //p' "$root/README.md" > "$dir/shown"
     [ "$(grep -c . "$dir/shown")" = 8 ] || fail "README shows something else of race.c"
     while IFS= read -r line; do
         says "$dir/out" "hcq CPU: $line"
