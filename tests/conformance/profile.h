@@ -22,6 +22,10 @@ static uint32_t profile_read(const char *file, int line, hcq_device *device, uin
         CHECK(e->begin_ns != 0 && e->device == device && e->name[0] != 0);
         CHECK(memchr(e->name, 0, sizeof e->name) != NULL);
         CHECK(memchr(e->queue, 0, sizeof e->queue) != NULL);
+        uint32_t shares = 0;
+        for (uint32_t k = 0; k < 16; k++) { shares += e->shares[k]; }
+        CHECK(shares == 0 || (shares == 100 && is_cpu() && !T.variant->seeded &&
+                              e->kind == HCQ_COMMAND_EXEC));
         for (uint32_t k = i; k-- > 0;) { /* its neighbour on the lane came before it */
             const hcq_profile_event *earlier = &profiled[k];
             if (earlier->lane_kind == e->lane_kind && earlier->lane == e->lane) {
@@ -302,6 +306,37 @@ TEST(profile_of_a_graph) {
         CHECK_OK(hcq_profile_stop(T.dev));
         CHECK_OK(hcq_profile_stop(dev2()));
         CHECK_U64(READ32(b, 0), ROUNDS);
+    }
+}
+
+/* A block for each thread, one, two for whoever comes first, and one for each again. */
+TEST(profile_of_shared_grids) {
+    static const uint32_t workers[] = {1, 2, 14, 15, 16, 19};
+    static meeting m;
+    SKIP_IF(!is_cpu(), "no workers");
+    for (uint32_t i = 0; i < sizeof workers / sizeof workers[0]; i++) {
+        const uint32_t threads = workers[i] + 1, grids[4] = {threads, 1, 2, threads};
+        hcq_device_desc desc = test_desc();
+        test_cpu_desc.workers = workers[i];
+        hcq_device *device = test_open(1, &desc);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_exec(q, make_meet(device, &m), NULL, 0, dims_one, dims_one), 0);
+        CHECK_OK(hcq_profile_start(device, NULL));
+        for (int turn = 0; turn < 4; turn++) {
+            const hcq_dims grid = hcq_dim(grids[turn], 1, 1);
+            m = (meeting){0, grids[turn]};
+            CHECK_OK(hcq_queue_update_exec(q, 0, &grid, NULL));
+            RUN_OK(q, device);
+        }
+        CHECK_U64(PROFILE_READ(device), 4);
+        for (uint32_t k = 0; k < 16; k++) {
+            const uint32_t end = k == 15 ? 100 : 100 * (k + 1) / threads;
+            const uint32_t want = k < threads ? end - 100 * k / threads : 0;
+            CHECK(profiled[0].shares[k] == want && profiled[3].shares[k] == want);
+            CHECK(profiled[1].shares[k] == 0 && profiled[2].shares[k] % 50 == 0);
+        }
+        CHECK(memcmp(profiled[2].shares, profiled[1].shares, 16) != 0);
+        CHECK_OK(hcq_close(device));
     }
 }
 

@@ -5,6 +5,7 @@
        files_of_a_profile     few.json, few.html, few.txt of a few launches; of many,
                               many.json, many.html, many.txt
        files_of_races         race.json, ..., of two lanes that nothing orders; with HCQ_CHECK
+       files_of_shares        shares.json, ..., of grids on CPU:1, a block for each thread or one
        files_of_very_many     big.html: 100,000 events */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
@@ -155,6 +156,24 @@ TEST(files_of_races) {
         WAIT_OK(done[1]);
     }
     save_all("race");
+}
+
+TEST(files_of_shares) {
+    static meeting meetings[8];
+    hcq_device_desc desc = test_desc();
+    hcq_point done;
+    test_cpu_desc.workers = 2;
+    T.dev2 = test_open(1, &desc);
+    graph = make_queue(dev2(), HCQ_COMPUTE);
+    for (int i = 0; i < 8; i++) {
+        meetings[i].all = i % 2 ? 3 : 1;
+        CHECK_INDEX(hcq_queue_exec(graph, make_meet(dev2(), &meetings[i]), NULL, 0,
+                                   hcq_dim(meetings[i].all, 1, 1), dims_one), i);
+    }
+    CHECK_OK(hcq_profile_start(dev2(), NULL));
+    CHECK_OK(hcq_queue_submit(graph, dev2(), &done));
+    WAIT_OK(done);
+    save_all("shares");
 }
 
 TEST(files_of_very_many) {

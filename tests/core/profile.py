@@ -366,6 +366,18 @@ def check_races_drawn():
     assert 'races with right of #2' in ''.join(drawn.texts['info']), drawn.texts
 
 
+def check_shares():
+    """Of a grid that three threads shared, with a bar for each; of one block: none."""
+    bars, _ = bars_of('shares')
+    assert [bar['args'].get('shares') for bar in bars] == [None, [33, 33, 34]] * 4, bars
+    for number, want in (0, []), (1, ['11.6471px', '11.6471px', '12px']):
+        drawn = draw('shares', 1400, """setTimeout(() => seen.push(
+            [...document.querySelectorAll('#info u')].map(bar => bar.style.height)), 300);""",
+                     f'#{number}')
+        assert seen_by(drawn) == [want], seen_by(drawn)
+        assert ('threads 33, 33, 34 %' in ''.join(drawn.texts['info'])) == bool(want), drawn.texts
+
+
 def open_big():
     """Seconds of all CPUs that opening the page of 100,000 events takes, above an empty one."""
     with open(os.path.join(folder, 'empty.html'), 'w', encoding='utf-8') as file:
@@ -399,4 +411,5 @@ check_table(bars_of('few')[0])
 check_keys()
 check_links(*bars_of('few'))
 check_races_drawn()
+check_shares()
 print('ok:', ', '.join(f'{base}: {10 * count} bars' for base, count in SIZES.items()))

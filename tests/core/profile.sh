@@ -25,6 +25,7 @@ if [ -n "$big" ]; then
     write files_of_very_many
 else
     write files_of_races -DHCQ_CHECK
+    write files_of_shares
     write files_of_a_profile
 fi
 result=0

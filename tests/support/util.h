@@ -878,6 +878,24 @@ static TEST_UNUSED hcq_program *make_kernel(hcq_device *device, hcq_program_desc
     return program;
 }
 
+typedef struct meeting { uint32_t came, all; } meeting;
+
+/* As many blocks as are to meet run at the same time, for so long that workers are woken. */
+static TEST_UNUSED void k_meet(const void *args, const hcq_block *b) {
+    meeting *m = (meeting *)b->user;
+    const uint64_t begin = hcq_sys_now_ns();
+    __atomic_add_fetch(&m->came, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&m->came, __ATOMIC_SEQ_CST) < m->all ||
+           hcq_sys_now_ns() - begin < SECOND / 5000) { sched_yield(); }
+    (void)args;
+}
+
+static TEST_UNUSED hcq_program *make_meet(hcq_device *device, meeting *m) {
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("meet", k_meet);
+    desc.user = m;
+    return make_kernel(device, desc);
+}
+
 static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
     return make_kernel(device, HCQ_PROGRAM(add));
 }
