@@ -252,7 +252,7 @@ static uint32_t errors_timed_out(hcq_result result, const char *what) {
 /* One that the caller chose is his own question, the device's own are told. */
 TEST(no_timeout_is_silent) {
     uint32_t word = 0, versions = 0, lanes = 0;
-    double seconds;
+    uint64_t ns;
     hcq_device *device = errors_busy_device(0);
     hcq_program *nothing = make_nothing(device);
     hcq_buffer memory = make_words(device, 64);
@@ -265,7 +265,7 @@ TEST(no_timeout_is_silent) {
     CHECK_RESULT(hcq_copyout(&word, memory, 4), HCQ_TIMEOUT);
     CHECK(errors_timed_out(HCQ_TIMEOUT, "copyout"));
     log_clear();
-    CHECK_RESULT(hcq_program_call(nothing, NULL, 0, dims_one, dims_one, &seconds), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_program_call(nothing, NULL, 0, dims_one, dims_one, &ns), HCQ_TIMEOUT);
     CHECK(errors_timed_out(HCQ_TIMEOUT, "program_call"));
     CHECK_OK(hcq_program_call(nothing, NULL, 0, dims_one, dims_one, NULL)); /* does not wait */
     CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
