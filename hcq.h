@@ -164,7 +164,7 @@
    that every submission brings along (hcq_submission.values), without touching
    the recording; a graph's inputs are in the same list. A held submission keeps
    its values only, and what was recorded then. When it is released it takes a
-   version of its queue (hcq_device_desc.slots of a bound one), or follows those
+   version of its queue (hcq_device_desc.versions of a bound one), or follows those
    that run if none is free; it fails with HCQ_ERROR_LIMIT if all wait in the
    middle of their recording and the queue was changed since. An update between
    held submissions costs a version, and so do a held graph's other inputs.
@@ -179,7 +179,7 @@
 
    A graph is planned at bind or at the first submit, and anew after an update
    of a buffer. It is submitted alone, to the device it was made for. A launch
-   brings buffers for the placeholders (hcq_input) and numbers; it follows
+   brings buffers for the placeholders (hcq_graph_input) and numbers; it follows
    everything submitted earlier on the devices whose lanes or memory it uses,
    and has one point. The declared bytes of an input must not overlap another
    input or buffer of the graph if one of the two is written: HCQ_ERROR_ALIAS,
@@ -190,7 +190,7 @@
    launches of this graph the order that shared memory needs is kept; against
    all else there is none: add waits to the submission. The first launch with
    the flag follows earlier ones without it. HCQ_STEP runs the graph from the
-   host, command by command in the order that hcq_queue_print shows, and returns
+   host, command by command in the order that hcq_graph_print shows, and returns
    when all is done, or the first failure; other work may come in between.
 
    Profile. hcq_profile_start makes a device record begin and end of every
@@ -217,7 +217,7 @@
    _WOULD_BLOCK in a callback of what says Blocks: the comments below name what
    else there is. What could not be made is NULL or zero. Misuse is refused with
    a log line that names the parameter and leaves the object as it was. The
-   device keeps its first run-time error (hcq_device_error). Calls without a
+   device keeps its first run-time error (hcq_device_error_take). Calls without a
    timeout use the device's (30 s), then log why.
 
    ============================================================================
@@ -333,7 +333,7 @@ HCQ_API const char *hcq_result_name(hcq_result result);
 /* The implementation's HCQ_VERSION_*: major << 16 | minor << 8 | patch. */
 HCQ_API uint32_t hcq_version(void);
 /* The host's clock: CLOCK_MONOTONIC or the system's like, nanoseconds. */
-HCQ_API uint64_t hcq_sys_now_ns(void);
+HCQ_API uint64_t hcq_now_ns(void);
 
 /* ========================================================================== */
 /* ---- types ----------------------------------------------------- >>types - */
@@ -343,7 +343,7 @@ HCQ_API uint64_t hcq_sys_now_ns(void);
 #define HCQ_ANY_LANE UINT64_MAX        /* affinity: that with fewest unfinished submissions */
 #define HCQ_MAX_ARGS 64                /* arguments of one program */
 #define HCQ_MAX_VALUES 256             /* numbers of what submissions bring */
-/* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock; one in
+/* An absolute deadline where a timeout is asked for, on hcq_now_ns' clock; one in
    the past polls. */
 #define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
 
@@ -433,10 +433,10 @@ typedef struct hcq_device_desc {
     uint64_t explain_ns;               /* a longer wait logs why, once [5 s]; HCQ_NEVER: not */
     uint64_t spin_ns;                  /* spin before sleeping [50 us]; HCQ_NEVER: not */
     uint32_t compute_lanes, copy_lanes; /* wanted [backend: 1] */
-    uint32_t slots;                    /* versions of a bound queue [2] */
+    uint32_t versions;                 /* versions of a bound queue [2] */
     uint32_t inflight;                 /* handed over per lane; then submit waits [4096] */
-    uint32_t parked;                   /* pool for held submissions [4096] */
-    uint32_t parked_limit;             /* more are refused: HCQ_ERROR_LIMIT [4194304] */
+    uint32_t held_pool;                /* pool for held submissions [4096] */
+    uint32_t held_limit;               /* more are refused: HCQ_ERROR_LIMIT [4194304] */
     uint32_t failure_ranges;           /* runs of failed submissions kept apart [65536] */
     uint64_t cache_bytes;              /* freed, kept for reuse [256 MiB]; HCQ_NEVER: none */
     uint64_t staging_bytes;            /* of one piece; small copies share it [2 MiB] */
@@ -548,7 +548,7 @@ HCQI_INLINE uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_n
 }
 
 /* Takes the device's first error: copies it and makes room for the next. */
-HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
+HCQ_API hcq_result hcq_device_error_take(hcq_device *device, hcq_error_info *info);
 /* Writes what the device is doing as text: lanes, what is held and what it
    waits for, memory. Like all calls that write text it returns the whole text's
    length, so that (NULL, 0) asks for it, and ends with a zero if size > 0. */
@@ -815,7 +815,7 @@ typedef enum hcq_command_kind {
     HCQ_COMMAND_WAIT = 1, HCQ_COMMAND_WAIT_DEVICE, HCQ_COMMAND_SIGNAL, HCQ_COMMAND_TIMESTAMP,
     HCQ_COMMAND_BARRIER, HCQ_COMMAND_EXEC, HCQ_COMMAND_COPY, HCQ_COMMAND_FILL,
     HCQ_COMMAND_WRITE, HCQ_COMMAND_HOST, HCQ_COMMAND_CUSTOM,
-    HCQ_COMMAND_EMPTY,                 /* graph: allocates, does nothing */
+    HCQ_COMMAND_ALLOC,                 /* graph: allocates, does nothing */
     HCQ_COMMAND_SYNC                   /* in profiles: hcq_device_synchronize */
 } hcq_command_kind;
 
@@ -878,10 +878,10 @@ enum {
 typedef struct hcq_value { uint64_t number; hcq_buffer buffer; } hcq_value;
 
 /* Make values; hcq_f32 and hcq_f64 give numbers. */
-HCQI_INLINE hcq_value hcq_number(uint64_t number) {
+HCQI_INLINE hcq_value hcq_value_number(uint64_t number) {
     hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } }; value.number = number; return value;
 }
-HCQI_INLINE hcq_value hcq_value_of(hcq_buffer buffer) {
+HCQI_INLINE hcq_value hcq_value_buffer(hcq_buffer buffer) {
     hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } }; value.buffer = buffer; return value;
 }
 
@@ -894,7 +894,7 @@ typedef struct hcq_submission {
     uint32_t signal_count;
     uint64_t affinity;                 /* lane: modulo those of the kind, < 2^63; HCQ_ANY_LANE */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
-    const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
+    const hcq_value *values;           /* by number of hcq_queue_variable and hcq_graph_input */
     uint32_t value_count;
 } hcq_submission;
 
@@ -974,7 +974,7 @@ HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
 /* Appends all commands of `other`, labels and variables too; returns the index
    of the first one, or the next index. A graph takes queues and graphs of any
    device, without waits and signals.
-   Errors: HCQ_ERROR_FOREIGN, _LIMIT (empties), the sticky error of `other`. */
+   Errors: HCQ_ERROR_FOREIGN, _LIMIT (its memory), the sticky error of `other`. */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 /* Counts the recorded commands, negative: why it cannot, and reads one back. */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
@@ -1004,7 +1004,7 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index, cons
    values[number], `number` below HCQ_MAX_VALUES, in a queue always a buffer or
    always a number. `part` is HCQ_PART_*; `maximum` bounds grids (else 0; 0 = the
    recorded one). A buffer that replaces an end of copy, fill or write has as
-   many bytes (graphs: use hcq_input). What was recorded there need not live. */
+   many bytes (graphs: use hcq_graph_input). What was recorded there need not live. */
 HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                       uint32_t number, uint64_t maximum);
 
@@ -1028,7 +1028,7 @@ HCQI_INLINE hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hc
    Errors: HCQ_TIMEOUT, the queue's sticky error, HCQ_ERROR_INVALID (a signal
      that does not rise, a missing value), _CLOSED (a buffer, signal or device
      is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
-     (parked_limit, over 16 queues), _NATIVE (a failed submission), _LOST. */
+     (held_limit, over 16 queues), _NATIVE (a failed submission), _LOST. */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
 /* hcq_submit and hcq_wait; the point is given after a timeout, too. */
@@ -1045,12 +1045,13 @@ HCQ_API hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph);
    values[number], number below HCQ_MAX_VALUES. Recorded like a buffer, its
    address and views, too; the host cannot look into it. Zero after an error,
    which sticks: not as declared before, say, or a number elsewhere. */
-HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device, uint64_t size);
+HCQ_API hcq_buffer hcq_graph_input(hcq_queue *graph, uint32_t number, hcq_device *device,
+                                   uint64_t size);
 /* Records memory of `device` (NULL: the graph's) that belongs to the graph:
    allocated when that is planned, kept until it is reset or destroyed,
    undefined at first unless HCQ_ZEROED. `buffer` is for recording only: the
    host never learns the address. Errors: HCQ_ERROR_LIMIT (4000). */
-HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
+HCQ_API int32_t hcq_graph_alloc(hcq_queue *graph, hcq_device *device, uint64_t size,
                                 uint32_t flags, hcq_buffer *buffer);
 
 /* Says what command `index` of any queue does with `buffer`: `access` is
@@ -1065,15 +1066,15 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
 HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
 /* Orders command `after` behind `before`, which was recorded earlier. */
-HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after);
+HCQ_API hcq_result hcq_graph_edge(hcq_queue *graph, int32_t before, int32_t after);
 
 /* Writes the schedule as text, or in DOT: a list per device of commands, SYNC
    and WAIT, each cell with its place in HCQ_STEP's order (in brackets: its
    index). Coarser than what a launch does: a SYNC is for all of its list so
    far, a copy always waits for one of its source's device. 0: refused (a kernel
    over several devices, a copy with a second output). */
-HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
-HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
+HCQ_API size_t hcq_graph_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
+HCQ_API size_t hcq_graph_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 
 /* ========================================================================== */
 /* ---- profile ------------------------------------------------- >>profile - */
@@ -1097,7 +1098,7 @@ HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc 
    Submissions made before still add to it when they are done: wait for them. */
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
 
-/* A command that ran, in hcq_sys_now_ns' time, or, on the host's lane, a copy of an eager
+/* A command that ran, in hcq_now_ns' time, or, on the host's lane, a copy of an eager
    call or a call of hcq_device_synchronize (HCQ_STEP's, too), behind `submission`. */
 typedef struct hcq_profile_event {
     uint64_t begin_ns, end_ns, error_ns; /* right within +- error_ns */
@@ -2107,7 +2108,7 @@ typedef struct hcqi_graph_calls {
 
 struct hcqi_graph {
     const hcqi_graph_calls *calls;
-    hcqi_link *orders;                 /* hcq_queue_edge; next: of the same command, + 1 */
+    hcqi_link *orders;                 /* hcq_graph_edge; next: of the same command, + 1 */
     uint32_t order_count, order_capacity;
     hcqi_input inputs[HCQ_MAX_VALUES];
     uint32_t input_end;                /* those declared are below */
@@ -2945,7 +2946,7 @@ HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
 
 /* ---- lock, log, events ------------------------------------------ >>lock - */
 
-HCQI_DEF uint64_t hcq_sys_now_ns(void) {
+HCQI_DEF uint64_t hcq_now_ns(void) {
     uint64_t now = hcqi_atomic_load64(&hcqi_core.clock_ns);
     return now != 0 ? now : hcqi_sys_clock_ns();
 }
@@ -2977,13 +2978,13 @@ static int hcqi_mixes(int stepped) {
 static uint64_t hcqi_deadline(uint64_t timeout_ns) {
     if (timeout_ns == 0 || timeout_ns == HCQ_FOREVER) { return timeout_ns; }
     if (timeout_ns >> 63 != 0) { return timeout_ns & (UINT64_MAX >> 1); }
-    return hcq_sys_now_ns() + timeout_ns; /* two of 63 bits */
+    return hcq_now_ns() + timeout_ns; /* two of 63 bits */
 }
 
 static uint64_t hcqi_left(uint64_t deadline) {
     if (deadline == HCQ_FOREVER) { return HCQ_FOREVER; }
     if (deadline == 0) { return 0; }
-    uint64_t now = hcq_sys_now_ns();
+    uint64_t now = hcq_now_ns();
     return now >= deadline ? 0 : deadline - now;
 }
 
@@ -3473,7 +3474,7 @@ static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
 static const char *hcqi_kind_text(uint32_t kind) {
     static const char text[][12] = {
         "unknown", "wait", "wait_device", "signal", "timestamp", "barrier", "exec", "copy",
-        "fill", "write", "host", "custom", "empty", "synchronize"
+        "fill", "write", "host", "custom", "alloc", "synchronize"
     };
     return text[kind < sizeof text / sizeof text[0] ? kind : 0];
 }
@@ -3919,7 +3920,7 @@ static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, uint64_t epoch, const uin
     const hcq_backend *backend = lane->dev->backend;
     if (lane->dev->caps.host_times) {
         int before = epoch <= hcqi_atomic_load64(&lane->noticed); /* in a wait */
-        return before ? hcqi_atomic_load64(&lane->noticed_ns) : hcq_sys_now_ns();
+        return before ? hcqi_atomic_load64(&lane->noticed_ns) : hcq_now_ns();
     }
     uint64_t stored = hcqi_atomic_load64(slot);
     if (backend->stamp_ns == NULL) { return stored; }
@@ -4797,8 +4798,8 @@ static uint64_t hcqi_power_of_two(uint64_t least) {
 static void hcqi_jobs_retired(hcq_device *dev) {
     hcqi_prefix_advance(dev);
     if (dev->pending != 0 || dev->next_number - dev->done_prefix != 1) { return; }
-    if (dev->window_mask < 2 * (uint64_t)dev->desc.parked) { return; }
-    uint64_t base = hcqi_power_of_two(dev->desc.parked);
+    if (dev->window_mask < 2 * (uint64_t)dev->desc.held_pool) { return; }
+    uint64_t base = hcqi_power_of_two(dev->desc.held_pool);
     if (dev->window_mask >= base * 2) { (void)hcqi_window_resize(dev, base); }
 }
 
@@ -5722,7 +5723,7 @@ static int hcqi_packet_waits(const hcq_packet *p) {
 /* Does a profile show it? */
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
-           p->kind != HCQ_COMMAND_EMPTY &&
+           p->kind != HCQ_COMMAND_ALLOC &&
            (p->flags & (HCQI_FAR | HCQI_SILENT)) == 0;
 }
 
@@ -6491,7 +6492,7 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     }
     *why = HCQ_ERROR_LIMIT;
     if (g != NULL && q->graph->empty_count + g->empty_count > HCQI_MAX_EMPTIES) {
-        return "has too many empties";
+        return "has too many allocations";
     }
     *why = HCQ_ERROR_FOREIGN;
     return other->dev != q->dev && q->graph == NULL ? "is of another device" : NULL;
@@ -6527,7 +6528,7 @@ static HCQI_COLD int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other
         memcpy(hcqi_name_bytes(q, q->count, k), &address, sizeof address);
         q->names[m->name_first + k] = other->names[old->name_first + k];
     }
-    if (kind == HCQ_COMMAND_EMPTY) { p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, empties); }
+    if (kind == HCQ_COMMAND_ALLOC) { p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, empties); }
     m->orders = g == NULL || old->orders == 0 ? 0 : old->orders + g->order_count;
     m->dev = old->dev;
     m->from = old->from;
@@ -6686,7 +6687,7 @@ static HCQI_COLD void hcqi_command_work(const hcq_queue *q, const hcq_packet *p,
     case HCQ_COMMAND_COPY:
     case HCQ_COMMAND_WRITE:
     case HCQ_COMMAND_FILL:
-    case HCQ_COMMAND_EMPTY:            /* all have these at the same places: */
+    case HCQ_COMMAND_ALLOC:            /* all have these at the same places: */
         c->size = p->u.copy.size;
         c->dst = hcqi_named_buffer(q, m, 0, p->u.copy.dst, c->size);
         if (c->kind == HCQ_COMMAND_COPY) {
@@ -6946,7 +6947,7 @@ static HCQI_COLD hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_
     HCQI_CHECK(q, index, hcqi_is_word(size), HCQ_ERROR_INVALID,
                "part: %u does not fit this command", part);
     HCQI_CHECK(q, index, *name == HCQI_NONE || q->graph == NULL, HCQ_ERROR_INVALID,
-               "part: %u is a buffer, for which graphs have hcq_input", part);
+               "part: %u is a buffer, for which graphs have hcq_graph_input", part);
     patch->at = (uint32_t)at;
     patch->size = (uint8_t)size;
     return HCQ_OK;
@@ -7082,7 +7083,7 @@ static int hcqi_version_idle(const hcqi_version *v) { return v->uses == 0 && v->
 static void hcqi_version_let_go(hcqi_version *v) {
     hcq_queue *q = v->queue;
     if (!hcqi_version_idle(v) || q->graph != NULL) { return; }
-    if (q->version_count > 8 * v->dev->desc.slots) {
+    if (q->version_count > 8 * v->dev->desc.versions) {
         hcqi_version_delete(v, 0);
     } else if (v->is_aside) {
         hcqi_version_unlink(v);
@@ -7773,7 +7774,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     }
     if (c->version != NULL) { return; }
     int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
-    c->full = count >= (bound ? 1u : 8u) * dev->desc.slots;
+    c->full = count >= (bound ? 1u : 8u) * dev->desc.versions;
 }
 
 /* ---- a version for what was held ---- */
@@ -8391,7 +8392,7 @@ static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_n
     hcqi_leave();
     hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns, 0);
     if (r == HCQ_OK && dev->caps.host_times && epoch > hcqi_atomic_load64(&lane->noticed)) {
-        hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
+        hcqi_atomic_store64(&lane->noticed_ns, hcq_now_ns());
         hcqi_atomic_store64(&lane->noticed, epoch);
     }
     return r;
@@ -8688,8 +8689,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
         waiters += named != 0 ? hcqi_core.device_top : 0;
         producers += v->sync_count - v->wait_count;
     }
-    HCQI_REFUSE_UNLESS(dev, dev->held + jobs <= dev->desc.parked_limit, HCQ_ERROR_LIMIT,
-                       "parked_limit: %u submissions are held back", dev->held);
+    HCQI_REFUSE_UNLESS(dev, dev->held + jobs <= dev->desc.held_limit, HCQ_ERROR_LIMIT,
+                       "held_limit: %u submissions are held back", dev->held);
     if (!hcqi_pool_reserve(&dev->jobs, jobs) || !hcqi_pool_reserve(&dev->waiters, waiters) ||
         !hcqi_pool_reserve(&dev->producers, producers) ||
         (numbers > dev->window_mask + 1 &&
@@ -8925,7 +8926,7 @@ static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
     uint64_t number = dev->next_number;
     hcqi_resolve r;
     if (!v->plain || v->foreign != 0 || hcqi_eager_pends(dev) || lane->lists[0].head != NULL ||
-        dev->held >= dev->desc.parked_limit || number - dev->done_prefix > dev->window_mask ||
+        dev->held >= dev->desc.held_limit || number - dev->done_prefix > dev->window_mask ||
         !hcqi_pool_reserve(&dev->jobs, 1) || !hcqi_lane_reserve(lane)) {
         return 0;
     }
@@ -8963,7 +8964,7 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
 
 /* Versions for its queues, and everything that may be wrong with it. */
 static hcq_result hcqi_submit_prepare(hcqi_submit *s) {
-    if (s->sub->affinity == HCQ_ANY_LANE) { hcqi_reap_device(s->dev); } /* what is over is no load */
+    if (s->sub->affinity == HCQ_ANY_LANE) { hcqi_reap_device(s->dev); } /* over is no load */
     for (uint32_t i = 0; i < s->sub->queue_count; i++) {
         HCQI_PASS(hcqi_submit_queue(s, s->sub->queues[i]));
     }
@@ -9181,7 +9182,7 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
     for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
         if (v->dev == dev && v->slice == slice) { count += hcqi_version_counts(v); }
     }
-    for (; r == HCQ_OK && count < dev->desc.slots; count++) {
+    for (; r == HCQ_OK && count < dev->desc.versions; count++) {
         if (hcqi_version_new(q, dev, slice) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
     for (hcqi_version *v = q->versions, *next; r == HCQ_OK && v != NULL; v = next) {
@@ -9614,7 +9615,7 @@ static void hcqi_profile_host(const hcq_device *dev, hcq_command_kind kind, cons
 static hcq_result hcqi_synchronize(hcq_device *device, uint64_t timeout_ns, int told) {
     HCQI_PASS(hcqi_device_enter(device));
     hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
-    uint64_t begin = told && hcqi_profile_on(device) ? hcq_sys_now_ns() : 0;
+    uint64_t begin = told && hcqi_profile_on(device) ? hcq_now_ns() : 0;
     hcq_result r = device->lost;
     r = r == HCQ_OK ? hcqi_wait_entered(&point, 1, HCQ_ALL, timeout_ns) : hcqi_leave_with(r);
     if (begin != 0) {
@@ -10422,7 +10423,7 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     if (seen != NULL) {
         r = hcqi_sync_all(dev, &t->e);
         HCQI_ORDER_APART(hcqi_order_copied(&t->end[k].buffer, t->size, k == 0, t->e.what));
-        uint64_t begin = r == HCQ_OK && t->behind != 0 ? hcq_sys_now_ns() : 0;
+        uint64_t begin = r == HCQ_OK && t->behind != 0 ? hcq_now_ns() : 0;
         if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? seen : mine, k == 0 ? mine : seen, t->size); }
         if (begin != 0) {
             hcqi_profile_host(dev, HCQ_COMMAND_COPY, t->e.what, begin, t->behind - 1, t->size);
@@ -10965,7 +10966,7 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_
     hcq_signal times[2] = { { 0 }, { 0 } };
     hcq_queue *q = NULL;
     hcq_point done;
-    uint64_t start = 0, end = 0, began = hcq_sys_now_ns();
+    uint64_t start = 0, end = 0, began = hcq_now_ns();
     hcq_result r = HCQ_OK;
     for (int i = 0; i < 2 && r == HCQ_OK && device_ns != NULL; i++) {
         r = hcq_signal_create(dev, 0, &times[i]);
@@ -11147,11 +11148,11 @@ static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
     if (r == HCQ_OK && hcq_queue_timestamp(q, stamp) < 0) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     for (int i = 0; r == HCQ_OK && i < 8; i++) {
         hcq_point done;
-        uint64_t ns = 0, before = hcq_sys_now_ns();
+        uint64_t ns = 0, before = hcq_now_ns();
         r = hcqi_eager_submit(dev, NULL, q, &e, &done);
         if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
         if (r == HCQ_OK) { r = hcq_signal_timestamp(stamp, &ns); }
-        uint64_t after = hcq_sys_now_ns();
+        uint64_t after = hcq_now_ns();
         if (r != HCQ_OK || after - before >= best) { continue; }
         best = after - before;
         clock->device_ns = ns;
@@ -11184,7 +11185,7 @@ HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *inf
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
+HCQI_DEF hcq_result hcq_device_error_take(hcq_device *device, hcq_error_info *info) {
     HCQI_PASS(hcqi_device_ask(device, info, "info"));
     hcqi_reap_device(device);
     if (hcqi_atomic_load32(&device->loss) != 0 && device->lost == HCQ_OK) {
@@ -11552,11 +11553,11 @@ static void hcqi_desc_defaults(hcq_device_desc *d) {
     if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
     if (d->explain_ns == 0) { d->explain_ns = (uint64_t)5 * 1000000000; }
     if (d->spin_ns == 0) { d->spin_ns = 50000; }
-    if (d->slots == 0) { d->slots = 2; }
+    if (d->versions == 0) { d->versions = 2; }
     if (d->inflight == 0) { d->inflight = 4096; }
-    if (d->parked == 0) { d->parked = 4096; }
+    if (d->held_pool == 0) { d->held_pool = 4096; }
     if (d->failure_ranges == 0) { d->failure_ranges = 65536; }
-    if (d->parked_limit == 0) { d->parked_limit = 4194304; }
+    if (d->held_limit == 0) { d->held_limit = 4194304; }
     if (d->cache_bytes == 0) { d->cache_bytes = (uint64_t)256 << 20; }
     if (d->cache_bytes == HCQ_NEVER) { d->cache_bytes = 0; }
     if (d->staging_bytes == 0) { d->staging_bytes = (uint64_t)2 << 20; }
@@ -11588,7 +11589,7 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
 }
 
 static hcq_result hcqi_device_memory(hcq_device *dev) {
-    uint32_t parked = dev->desc.parked;
+    uint32_t parked = dev->desc.held_pool;
     void *stages = hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->stages);
     dev->stages = HCQI_CAST(hcqi_stage *, stages);
     for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
@@ -11984,8 +11985,8 @@ static const char *hcqi_input_check(const hcq_queue *q, uint32_t number, const h
     return hcqi_device_open(dev) ? NULL : "device: is closed";
 }
 
-HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
-                              uint64_t size) {
+HCQI_DEF hcq_buffer hcq_graph_input(hcq_queue *graph, uint32_t number, hcq_device *device,
+                                    uint64_t size) {
     hcq_buffer b;
     hcq_result why;
     memset(&b, 0, sizeof b);
@@ -12004,11 +12005,11 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
     return hcqi_placeholder_make(number, device, size);
 }
 
-HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
+HCQI_DEF int32_t hcq_graph_alloc(hcq_queue *graph, hcq_device *device, uint64_t size,
                                  uint32_t flags, hcq_buffer *buffer) {
     const uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); } /* recording may go on */
-    HCQI_PASS(hcqi_record_begin(graph, HCQ_COMMAND_EMPTY, 0, 0));
+    HCQI_PASS(hcqi_record_begin(graph, HCQ_COMMAND_ALLOC, 0, 0));
     uint32_t index = graph->count;
     hcqi_graph *g = graph->graph;
     if (device == NULL) { device = graph->dev; }
@@ -12019,7 +12020,7 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     HCQI_CHECK(graph, index, buffer != NULL, HCQ_ERROR_INVALID, "buffer: is NULL");
     HCQI_CHECK(graph, index, hcqi_device_open(device), HCQ_ERROR_CLOSED, "device: is closed");
     HCQI_CHECK(graph, index, g->empty_count < HCQI_MAX_EMPTIES, HCQ_ERROR_LIMIT,
-               "queue: too many empties");
+               "graph: too many allocations");
     hcqi_input *e = HCQI_PUSH(&graph->dev->hooks, g->empties, g->empty_count, g->empty_capacity);
     if (e == NULL) { return hcqi_record_oom(graph); }
     const hcqi_input empty = { device, device->serial, size, 0, flags, NULL };
@@ -12059,7 +12060,7 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
     return hcqi_queue_changed(queue);
 }
 
-HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after) {
+HCQI_DEF hcq_result hcq_graph_edge(hcq_queue *graph, int32_t before, int32_t after) {
     uint32_t first = (uint32_t)before;
     HCQI_PASS(hcqi_queue_check(graph));
     hcqi_graph *g = graph->graph;
@@ -12165,7 +12166,7 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
     uint32_t i = c->command;
     const hcq_packet *p = &q->packets[i];
     const hcqi_meta *m = &q->metas[i];
-    int ok = p->kind != HCQ_COMMAND_EMPTY || hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE);
+    int ok = p->kind != HCQ_COMMAND_ALLOC || hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE);
     for (uint32_t k = 0; ok && k < m->name_count; k++) {
         uint64_t address = hcqi_name_address(q, i, k);
         uint64_t size = p->u.copy.size; /* fill's and write's is there, too */
@@ -12484,7 +12485,7 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
     for (uint32_t i = 0; i < plan->call_count; i++) {
         const hcqi_call *c = &plan->calls[i];
         const hcq_packet *p = &q->packets[c->command];
-        int stays = c->dev == dev && !hcqi_packet_may_copy(p) && p->kind != HCQ_COMMAND_EMPTY;
+        int stays = c->dev == dev && !hcqi_packet_may_copy(p) && p->kind != HCQ_COMMAND_ALLOC;
         before[i] = 0;
         for (uint32_t k = 0; k < c->edge_count; k++) {
             uint32_t seen = before[plan->edges[c->edge_first + k]];
@@ -12520,7 +12521,7 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
         const hcq_packet *p = &q->packets[plan->calls[i].command];
         const hcq_device *dev = plan->calls[i].dev;
         uint8_t kind = p->kind;
-        if (kind == HCQ_COMMAND_EMPTY) { continue; }
+        if (kind == HCQ_COMMAND_ALLOC) { continue; }
         if (first == NULL) { first = dev; }
         copies |= hcqi_packet_may_copy(p);
         whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
@@ -12541,7 +12542,7 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
         hcqi_call *c = &plan->calls[i];
         uint32_t k = 0;
         c->slice = HCQI_NONE;
-        if (q->packets[c->command].kind == HCQ_COMMAND_EMPTY) { continue; }
+        if (q->packets[c->command].kind == HCQ_COMMAND_ALLOC) { continue; }
         while (k < plan->slice_count &&
                (plan->slices[k].dev != c->dev || plan->slices[k].lane != c->lane)) {
             k++;
@@ -13092,11 +13093,11 @@ static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_
     return t.length;
 }
 
-HCQI_DEF size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
+HCQI_DEF size_t hcq_graph_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
     return hcqi_schedule_text(graph, flags, text, size, HCQI_PLAIN);
 }
 
-HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
+HCQI_DEF size_t hcq_graph_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
     return hcqi_schedule_text(graph, flags, text, size, HCQI_DOT);
 }
 
@@ -13466,7 +13467,7 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcqi_schedule *sched) {
         if (item->kind == HCQI_ITEM_SYNC) {
             r = hcq_device_synchronize(dev, dev->desc.timeout_ns);
         } else if (item->kind == HCQI_ITEM_CALL &&
-                   q->packets[plan->calls[item->call].command].kind != HCQ_COMMAND_EMPTY) {
+                   q->packets[plan->calls[item->call].command].kind != HCQ_COMMAND_ALLOC) {
             r = hcqi_step_call(q, item->call, s->sub);
         }
     }
@@ -13526,7 +13527,7 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
 
 static HCQI_COLD hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     hcqi_graph *g = q->graph; /* so many launches that more are seldom in flight at once: */
-    uint32_t count = 4 * q->dev->desc.slots < 16 ? 16 : 4 * q->dev->desc.slots;
+    uint32_t count = 4 * q->dev->desc.versions < 16 ? 16 : 4 * q->dev->desc.versions;
     HCQI_REFUSE_UNLESS(dev, q->dev == dev, HCQ_ERROR_FOREIGN,
                        "queue '%s': is a graph of another device", q->label);
     HCQI_PASS(hcqi_plan_make(q));
@@ -14392,7 +14393,7 @@ static void hcqi_profile_add(const hcq_device *dev, const hcqi_event *e, const c
     hcqi_profile *p = dev->profile;
     hcqi_event *made = &p->events[p->added++ % p->capacity];
     *made = *e;
-    made->end = hcq_sys_now_ns();
+    made->end = hcq_now_ns();
     made->lane = (uint16_t)dev->lane_count;
     made->name = hcqi_profile_name(p, name);
     made->queue = p->slots;

@@ -45,7 +45,7 @@
    that returns an error, waits for what nothing can end, or has a race, and gives a short
    list of choices that makes that run again, under a debugger say. The function opens its
    devices as always, by hcq_open("CPU"), and must do the same in each run: nothing kept
-   from the one before, no clock but hcq_sys_now_ns, no threads. Commands run whole when all
+   from the one before, no clock but hcq_now_ns, no threads. Commands run whole when all
    orders are gone through or drawn; in parts, blocks of one grid too, on a device that is
    opened with a seed.
 

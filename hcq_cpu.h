@@ -18,7 +18,7 @@
 #ifndef HCQ_CPU_H
 #define HCQ_CPU_H
 
-#define HCQ_CPU_NONE UINT32_MAX        /* workers: none, engines run grids alone */
+#define HCQ_CPU_NO_WORKERS UINT32_MAX  /* workers: none, engines run grids alone */
 
 enum {
     HCQ_CPU_PIN = 1,                   /* lanes and workers on CPUs of their own, in turn */
@@ -327,7 +327,7 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
         /* One leaves for each that is too much, not all who see it. */
         return !hcqi_atomic_cas32(&d->active, active, active - 1);
     }
-    uint64_t now = hcq_sys_now_ns();
+    uint64_t now = hcq_now_ns();
     if (spin->end_ns == 0) { spin->end_ns = now + d->spin_ns; }
     if (hcqi_cpu_crowded(d, spin, now) || now >= spin->end_ns) {
         hcqi_cpu_leave(d);
@@ -393,7 +393,7 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
         uint64_t left_ns = HCQ_FOREVER;
         hcqi_cpu_counter_want(counter, value);
         if (end_ns != HCQ_FOREVER) {
-            uint64_t now = hcq_sys_now_ns();
+            uint64_t now = hcq_now_ns();
             left_ns = now < end_ns ? end_ns - now : 0;
         }
         if (hcqi_atomic_load64(&counter->value) >= value) { return HCQ_OK; }
@@ -678,9 +678,9 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
     }
     hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
     if (pool->rouse && hcqi_atomic_load32(&pool->asleep)) { hcqi_cpu_pool_call(d); }
-    *ns = hcq_sys_now_ns();
+    *ns = hcq_now_ns();
     uint64_t done = hcqi_cpu_pool_share(pool, 0);
-    *ns = hcq_sys_now_ns() - *ns;
+    *ns = hcq_now_ns() - *ns;
     hcqi_atomic_add32(&pool->gate, 0u - HCQI_CPU_OPEN);
     hcqi_cpu_pool_join(d);
     pool->workers[0].done = done;
@@ -715,10 +715,10 @@ static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code, hcqi_cpu_
         uint32_t runs = hcqi_atomic_load32(&code->runs);
         int timed = cost_ps >= HCQI_CPU_TIMED_PS || runs % 16 == 0;
         hcqi_atomic_store32(&code->runs, runs + 1);
-        if (timed) { ns = hcq_sys_now_ns(); }
+        if (timed) { ns = hcq_now_ns(); }
         hcqi_cpu_blocks(grid, 0, grid->total);
         if (!timed) { return; }
-        ns = hcq_sys_now_ns() - ns;
+        ns = hcq_now_ns() - ns;
     }
     hcqi_cpu_estimate(code, ns, done);
 }
@@ -837,7 +837,7 @@ HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const
             block.user = code->user;
             code->fn(HCQ_PTR(const void, p->u.exec.args), &block);
         } else if (p->kind == HCQ_COMMAND_TIMESTAMP) { /* in turns with those, in a profile */
-            hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_sys_now_ns());
+            hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_now_ns());
         } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
             return p;
         }
@@ -1427,7 +1427,7 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
     }
     if (desc->cpu != NULL) { d->seed = desc->cpu->seed; }
     if (d->seed == 0 && (HCQI_CPU_ALONE || hcqi_cpu_world.choose_fn != NULL)) { d->seed = 1; }
-    if (d->pool.wanted == HCQ_CPU_NONE || d->seed != 0) { d->pool.wanted = 0; }
+    if (d->pool.wanted == HCQ_CPU_NO_WORKERS || d->seed != 0) { d->pool.wanted = 0; }
     if (d->seed != 0) { d->chunks = 1; }
     if (d->pool.wanted > HCQI_CPU_INSIDE) { d->pool.wanted = HCQI_CPU_INSIDE; }
 }
@@ -1707,7 +1707,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
     }
     uint64_t end_ns = HCQ_FOREVER;
     if (timeout_ns != HCQ_FOREVER) {
-        uint64_t now = hcq_sys_now_ns();
+        uint64_t now = hcq_now_ns();
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
     hcqi_cpu_enter(d);
@@ -1737,7 +1737,7 @@ static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {
 
 static hcq_result hcqi_cpu_clock(void *self, hcq_clock *clock) {
     if (HCQI_CAST(hcqi_cpu_device *, self)->seed != 0) { hcqi_cpu_pass(1); }
-    clock->device_ns = hcq_sys_now_ns();
+    clock->device_ns = hcq_now_ns();
     clock->host_ns = clock->device_ns;
     clock->error_ns = 0;
     return HCQ_OK;

@@ -232,7 +232,7 @@ HCQ_API hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st 
    other, later ones behind one of these.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_WOULD_BLOCK (in a custom command's
      function). */
-HCQ_API hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
+HCQ_API hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                          hcq_point *point);
 
 /* Compiles CUDA C++ with NVRTC, if that is installed (libnvrtc comes with the
@@ -3236,7 +3236,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     uint64_t epoch = hcqi_atomic_load64(&lane->base_epoch[counter]) + value;
-    uint64_t began = hcq_sys_now_ns(), asked = began, passed = 0;
+    uint64_t began = hcq_now_ns(), asked = began, passed = 0;
     uint64_t lasted = hcqi_atomic_load64(&lane->lasted_ns);
     uint64_t done[HCQI_CUDA_ALL_LANES];
     for (uint32_t k = 0; serves && k < HCQI_CUDA_ALL_LANES; k++) {
@@ -3250,7 +3250,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
             return HCQ_OK;
         }
         if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
-        uint64_t now = hcq_sys_now_ns();
+        uint64_t now = hcq_now_ns();
         passed = now - began;
         if (passed >= timeout_ns) { return HCQ_TIMEOUT; }
         if (serves && hcqi_atomic_cas32(&d->kicked, 1, 0)) { return HCQ_TIMEOUT; }
@@ -3269,7 +3269,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
         }
         if (nap > timeout_ns - passed) { nap = timeout_ns - passed; }
         if (hcq_sys_wait(serves ? &d->kicked : &never, 0, nap) != HCQ_TIMEOUT) { continue; }
-        uint64_t late = hcq_sys_now_ns() - now, usual = hcqi_atomic_load64(&d->nap_late_ns);
+        uint64_t late = hcq_now_ns() - now, usual = hcqi_atomic_load64(&d->nap_late_ns);
         late = late < nap ? 0 : late - nap < 20000000 ? late - nap : 20000000;
         hcqi_atomic_store64(&d->nap_late_ns, usual - usual / 8 + late / 8);
     }
@@ -3383,13 +3383,13 @@ static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcq_c
     hcqi_cuda_extra extra;
     uint64_t dst = (uint64_t)(uintptr_t)d->tool_word, after, device;
     hcqi_atomic_store64(d->tool_word, 0);
-    uint64_t before = hcq_sys_now_ns();
+    uint64_t before = hcq_now_ns();
     int r = d->api->LaunchKernel(d->stamp, 1, 1, 1, 1, 1, 1, 0, d->tool, NULL,
                                  hcqi_cuda_extra_make(&extra, &dst, sizeof dst));
     if (r != HCQI_CU_OK) { return r; }
     do {
         device = hcqi_atomic_load64(d->tool_word);
-        after = hcq_sys_now_ns();
+        after = hcq_now_ns();
         if (device == 0 && after - before > timeout_ns) { return HCQI_CU_NOT_READY; }
         r = device == 0 ? d->api->StreamQuery(d->tool) : HCQI_CU_OK; /* starts gathered work */
         if (r != HCQI_CU_OK && r != HCQI_CU_NOT_READY) { return r; }
@@ -3420,7 +3420,7 @@ static int hcqi_cuda_sample(hcqi_cuda_device *d, int tries, uint64_t timeout_ns)
    than 500 millionths, as the host's may be slewed. */
 static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
-    uint64_t now = hcq_sys_now_ns();
+    uint64_t now = hcq_now_ns();
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
     if (!d->has_stamp) { return HCQ_OK; } /* times are the host's */
@@ -4214,7 +4214,7 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
 }
 
 /* On a lane of its own that waits for the event; one that is idle, else the next. */
-HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
+HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                           hcq_point *point) {
     hcq_result r;
     if (point == NULL) { return hcqi_null("point"); }

@@ -216,7 +216,7 @@ HCQ_API hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDevi
    Lifetime: of the handle, until work that names the buffer is done.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (overlaps a buffer that hcq
      has, or had and whose work is not done). */
-HCQ_API hcq_result hcq_vulkan_import_buffer(hcq_device *device, VkBuffer handle, uint64_t size,
+HCQ_API hcq_result hcq_vulkan_buffer_import(hcq_device *device, VkBuffer handle, uint64_t size,
                                             hcq_buffer *buffer);
 
 /* Gives a timeline semaphore and the value that it has once `point` is reached,
@@ -238,7 +238,7 @@ HCQ_API hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemap
      no other value of it will be asked for.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (value not above the last
      one of this semaphore), HCQ_ERROR_LIMIT. */
-HCQ_API hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
+HCQ_API hcq_result hcq_vulkan_point_import(hcq_device *device, VkSemaphore semaphore,
                                            uint64_t value, hcq_point *point);
 
 /* Copies the pipeline cache to `data`, to be given to a later run as
@@ -2137,7 +2137,7 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
     return hcqi_vk_import_list(d, b);
 }
 
-/* An engine's buffer that hcq_vulkan_import_buffer announced, or none. */
+/* An engine's buffer that hcq_vulkan_buffer_import announced, or none. */
 static VkBuffer hcqi_vk_arrived(const hcqi_vk_device *d, uint64_t address) {
     hcq_backend_lock(1);
     const hcqi_vk_arrival *a = d->arrivals;
@@ -3912,10 +3912,10 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
     infos[0].sType = infos[1].sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT;
     infos[0].timeDomain = VK_TIME_DOMAIN_DEVICE_EXT;
     infos[1].timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
-    uint64_t before = hcq_sys_now_ns();
+    uint64_t before = hcq_now_ns();
     VkResult r = d->api.GetCalibratedTimestampsEXT(d->handle, d->has_monotonic ? 2 : 1, infos,
                                                    values, &deviation);
-    uint64_t after = hcq_sys_now_ns();
+    uint64_t after = hcq_now_ns();
     if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
     *raw = values[0];
     m->host_ns = before + (after - before) / 2;
@@ -3937,10 +3937,10 @@ static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk
     d->api.CmdResetQueryPool(now->commands, d->now_queries, 0, 1);
     d->api.CmdWriteTimestamp(now->commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
     r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(now->commands));
-    uint64_t before = hcq_sys_now_ns();
+    uint64_t before = hcq_now_ns();
     if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, now); }
     if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
-    uint64_t after = hcq_sys_now_ns();
+    uint64_t after = hcq_now_ns();
     m->host_ns = before + (after - before) / 2;
     m->error_ns = (after - before) / 2 + 1;
     if (r != HCQ_OK) { return r; }
@@ -3976,7 +3976,7 @@ static hcq_result hcqi_vk_sample(hcqi_vk_device *d, int tries, uint64_t timeout_
    less than 100 millionths. */
 static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
-    uint64_t now = hcq_sys_now_ns();
+    uint64_t now = hcq_now_ns();
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
     if (d->stamp_bits == 0) { return HCQ_OK; } /* times are the host's */
@@ -4001,7 +4001,7 @@ static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stor
     uint32_t bits = d->stamp_bits;
     (void)lane;
     if (bits == 0) { return stored; }
-    uint64_t now = bits < 64 ? hcq_sys_now_ns() : 0;
+    uint64_t now = bits < 64 ? hcq_now_ns() : 0;
     hcqi_word_lock(&d->now_lock);
     int old = bits < 64 && d->has_clock && now - d->moment.host_ns > 1000000000;
     if (old) { (void)hcqi_vk_sample(d, 1, 0); }
@@ -5103,7 +5103,7 @@ static hcq_result hcqi_vk_arrive(hcqi_vk_device *d, uint64_t size, hcqi_vk_arriv
     return HCQ_OK;
 }
 
-HCQI_DEF hcq_result hcq_vulkan_import_buffer(hcq_device *device, VkBuffer handle, uint64_t size,
+HCQI_DEF hcq_result hcq_vulkan_buffer_import(hcq_device *device, VkBuffer handle, uint64_t size,
                                              hcq_buffer *buffer) {
     hcqi_vk_arrival own = { NULL, handle, 0 }, **link;
     hcq_result r, gone;
@@ -5187,7 +5187,7 @@ static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, ui
     return r;
 }
 
-HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
+HCQI_DEF hcq_result hcq_vulkan_point_import(hcq_device *device, VkSemaphore semaphore,
                                             uint64_t value, hcq_point *point) {
     hcq_result r;
     if (point == NULL) { return hcqi_null("point"); }

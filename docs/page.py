@@ -414,7 +414,7 @@ def schedule(shell):
         'schedule', 'A graph, and its schedule',
         '<p>A graph is recorded like a queue, over buffers of any devices. Three bands of numbers '
         f'go through two devices here ({source("docs/schedule.c")}):</p>', code(record),
-        '<p><code>hcq_queue_dot</code> writes the schedule of one step at a time: a list for each '
+        '<p><code>hcq_graph_dot</code> writes the schedule of one step at a time: a list for each '
         'device and one for its copies, a sync where another list waits. Read from above; dashed: '
         'who waits for whom. A launch needs fewer waits than these.</p>',
         '<div class="wide">' + draw(shell.text('schedule.dot')) + '</div>',

@@ -1,5 +1,5 @@
 /* schedule.c - a graph on two devices for the page to show (page.py): writes the schedule
-   that hcq_queue_dot makes of it, runs it and writes its profile, as a page.
+   that hcq_graph_dot makes of it, runs it and writes its profile, as a page.
 
        cc docs/schedule.c -o schedule -pthread && ./schedule SCHEDULE.dot PROFILE.html
 
@@ -70,10 +70,10 @@ static void launch(hcq_queue *graph, hcq_device *const dev[2], const char *page)
     for (int n = 0; worst == HCQ_OK && n < LAUNCHES; n++) {
         hcq_point done;
         for (int i = 0; i < 2; i++) { sure(hcq_profile_start(dev[i], NULL)); }
-        uint64_t begin = hcq_sys_now_ns();
+        uint64_t begin = hcq_now_ns();
         sure(hcq_queue_submit(graph, dev[0], &done));
         sure(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-        uint64_t took = hcq_sys_now_ns() - begin;
+        uint64_t took = hcq_now_ns() - begin;
         if (took >= best) { continue; }
         best = took;
         sure(hcq_profile_save(dev, 2, HCQ_PROFILE_HTML, page));
@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
         record(graph, axpy, ones, &bands[b]);
     }
     label(graph);
-    if (worst == HCQ_OK) { (void)hcq_queue_dot(graph, HCQ_COPY_LISTS, dot, sizeof dot); }
+    if (worst == HCQ_OK) { (void)hcq_graph_dot(graph, HCQ_COPY_LISTS, dot, sizeof dot); }
     save(argv[1], dot);
     launch(graph, dev, argv[2]);
     for (int i = 0; worst == HCQ_OK && i < BANDS * N; i++) {

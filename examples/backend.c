@@ -87,7 +87,7 @@ static void trace_unlock(void) {
 
 /* Adds a call that began at `began` and has just returned `result`. */
 static void trace_sum_up(trace_function function, uint64_t began, hcq_result result) {
-    uint64_t now = hcq_sys_now_ns();
+    uint64_t now = hcq_now_ns();
     trace_lock();
     trace.sums[function].calls++;
     trace.sums[function].failed += (int)result < 0;
@@ -101,7 +101,7 @@ static void trace_line(uint64_t began, hcq_result result,
     trace_entry entry;
     va_list args;
     entry.began = began;
-    entry.ns = hcq_sys_now_ns() - began;
+    entry.ns = hcq_now_ns() - began;
     entry.result = result;
     va_start(args, format);
     vsnprintf(entry.text, sizeof entry.text, format, args);
@@ -123,7 +123,7 @@ typedef struct trace_device {
 } trace_device;
 
 static hcq_result trace_driver_create(const hcq_memory_hooks *memory, void **driver) {
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->driver_create(memory, driver);
     trace_sum_up(TRACE_driver_create, began, result);
     trace_line(began, result, "driver_create");
@@ -131,21 +131,21 @@ static hcq_result trace_driver_create(const hcq_memory_hooks *memory, void **dri
 }
 
 static void trace_driver_destroy(const hcq_memory_hooks *memory, void *driver) {
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->driver_destroy(memory, driver);
     trace_sum_up(TRACE_driver_destroy, began, HCQ_OK);
     trace_line(began, HCQ_OK, "driver_destroy");
 }
 
 static uint32_t trace_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     uint32_t count = trace.inner->devices(driver, infos, capacity);
     trace_sum_up(TRACE_devices, began, HCQ_OK);
     return count;
 }
 
 static const char *trace_why_none(void *driver) {
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     const char *why = trace.inner->why_none(driver);
     trace_sum_up(TRACE_why_none, began, HCQ_OK);
     return why;
@@ -162,7 +162,7 @@ static uint32_t trace_next_number(void) {
    the same `device`: whatever it reports, it reports to the core directly. */
 static hcq_result trace_open(void *driver, hcq_device *device, uint32_t ordinal,
                              const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace_device *d = (trace_device *)hcq_backend_alloc(device, sizeof *d, 16);
     if (!d) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -184,7 +184,7 @@ static hcq_result trace_open(void *driver, hcq_device *device, uint32_t ordinal,
 
 static void trace_close(void *self) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->close(d->self);
     trace_sum_up(TRACE_close, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u close", d->number);
@@ -200,7 +200,7 @@ static const char *trace_kind(const hcq_lane *lane) {
    it in a wait for a lane of another device, so that is what has to be there. */
 static hcq_result trace_lane_open(void *self, hcq_lane *lane) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     lane->self = d->self;
     hcq_result result = trace.inner->lane_open(d->self, lane);
     trace_sum_up(TRACE_lane_open, began, result);
@@ -210,7 +210,7 @@ static hcq_result trace_lane_open(void *self, hcq_lane *lane) {
 
 static void trace_lane_close(void *self, hcq_lane *lane) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->lane_close(d->self, lane);
     trace_sum_up(TRACE_lane_close, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u lane_close %s %u", d->number, trace_kind(lane), lane->index);
@@ -218,7 +218,7 @@ static void trace_lane_close(void *self, hcq_lane *lane) {
 
 static hcq_result trace_query(void *self, uint32_t key, uint64_t *value) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->query(d->self, key, value);
     trace_sum_up(TRACE_query, began, result);
     return result;
@@ -228,7 +228,7 @@ static hcq_result trace_query(void *self, uint32_t key, uint64_t *value) {
 
 static hcq_result trace_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->alloc(d->self, size, flags, memory);
     trace_sum_up(TRACE_alloc, began, result);
     trace_line(began, result, "dev%u alloc %llu bytes, flags %#x", d->number,
@@ -238,7 +238,7 @@ static hcq_result trace_alloc(void *self, uint64_t size, uint32_t flags, hcq_mem
 
 static void trace_dealloc(void *self, hcq_memory *memory) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     unsigned long long size = memory->size;
     trace.inner->dealloc(d->self, memory);
     trace_sum_up(TRACE_dealloc, began, HCQ_OK);
@@ -247,7 +247,7 @@ static void trace_dealloc(void *self, hcq_memory *memory) {
 
 static hcq_result trace_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->import(d->self, ptr, size, memory);
     trace_sum_up(TRACE_import, began, result);
     trace_line(began, result, "dev%u import %llu bytes", d->number, (unsigned long long)size);
@@ -260,7 +260,7 @@ static hcq_result trace_import(void *self, void *ptr, uint64_t size, hcq_memory 
 static hcq_result trace_map(void *self, const struct hcq_backend *owner_backend,
                             void *owner_self, const hcq_memory *memory, uint64_t *address) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     if (owner_backend == &trace.table) {
         owner_backend = trace.inner;
         owner_self = ((trace_device *)owner_self)->self;
@@ -275,7 +275,7 @@ static hcq_result trace_map(void *self, const struct hcq_backend *owner_backend,
 static void trace_unmap(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                         const hcq_memory *memory) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     if (owner_backend == &trace.table) {
         owner_backend = trace.inner;
         owner_self = ((trace_device *)owner_self)->self;
@@ -292,7 +292,7 @@ static void trace_unmap(void *self, const struct hcq_backend *owner_backend, voi
 static hcq_result trace_program_create(void *self, const hcq_program_desc *desc,
                                        const hcq_program_info *info, void **code) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->program_create(d->self, desc, info, code);
     trace_sum_up(TRACE_program_create, began, result);
     trace_line(began, result, "dev%u program_create '%s', %u arguments, %u bytes", d->number,
@@ -302,7 +302,7 @@ static hcq_result trace_program_create(void *self, const hcq_program_desc *desc,
 
 static void trace_program_destroy(void *self, void *code) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->program_destroy(d->self, code);
     trace_sum_up(TRACE_program_destroy, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u program_destroy", d->number);
@@ -310,7 +310,7 @@ static void trace_program_destroy(void *self, void *code) {
 
 static hcq_result trace_exec_check(void *self, void *code, const uint32_t block[3]) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->exec_check(d->self, code, block);
     trace_sum_up(TRACE_exec_check, began, result);
     return result;
@@ -318,14 +318,14 @@ static hcq_result trace_exec_check(void *self, void *code, const uint32_t block[
 
 static void trace_statistics(void *self, void *code, char *text, size_t size) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->statistics(d->self, code, text, size);
     trace_sum_up(TRACE_statistics, began, HCQ_OK);
 }
 
 static hcq_result trace_encode(void *self, hcq_recording *recording) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->encode(d->self, recording);
     trace_sum_up(TRACE_encode, began, result);
     trace_line(began, result, "dev%u encode '%s', %u packets", d->number, recording->label,
@@ -335,7 +335,7 @@ static hcq_result trace_encode(void *self, hcq_recording *recording) {
 
 static hcq_result trace_patch(void *self, hcq_recording *recording, uint32_t index) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->patch(d->self, recording, index);
     trace_sum_up(TRACE_patch, began, result);
     return result;
@@ -343,7 +343,7 @@ static hcq_result trace_patch(void *self, hcq_recording *recording, uint32_t ind
 
 static void trace_encode_free(void *self, hcq_recording *recording) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->encode_free(d->self, recording);
     trace_sum_up(TRACE_encode_free, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u encode_free", d->number);
@@ -377,7 +377,7 @@ static hcq_result trace_submit(void *self, hcq_lane *lane, hcq_batch *batch) {
     trace_waits(waits, sizeof waits, lane, batch);
     unsigned long long value = batch->done.value;
     uint32_t counter = batch->done.counter, count = batch->recording ? batch->count : 0;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->submit(d->self, lane, batch);
     trace_sum_up(TRACE_submit, began, result);
     trace_line(began, result, "dev%u submit %s %u '%s': %u packets, counter %u to %llu%s",
@@ -387,14 +387,14 @@ static hcq_result trace_submit(void *self, hcq_lane *lane, hcq_batch *batch) {
 
 static void trace_flush(void *self) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->flush(d->self);
     trace_sum_up(TRACE_flush, began, HCQ_OK);
 }
 
 static uint32_t trace_give(void *self, const hcq_batch *batches, uint32_t count) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     uint32_t given = trace.inner->give(d->self, batches, count);
     trace_sum_up(TRACE_give, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u give %u of %u batches", d->number, given, count);
@@ -403,7 +403,7 @@ static uint32_t trace_give(void *self, const hcq_batch *batches, uint32_t count)
 
 static void trace_lose(void *self) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->lose(d->self);
     trace_sum_up(TRACE_lose, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u lose", d->number);
@@ -411,7 +411,7 @@ static void trace_lose(void *self) {
 
 static uint64_t trace_completed(void *self, hcq_lane *lane, uint32_t counter) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     uint64_t value = trace.inner->completed(d->self, lane, counter);
     trace_sum_up(TRACE_completed, began, HCQ_OK);
     return value;
@@ -422,7 +422,7 @@ static uint64_t trace_completed(void *self, hcq_lane *lane, uint32_t counter) {
 static hcq_result trace_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
                              uint64_t timeout_ns, int serves) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->wait(d->self, lane, counter, value, timeout_ns, serves);
     trace_sum_up(TRACE_wait, began, result);
     if (result != HCQ_TIMEOUT) {
@@ -434,14 +434,14 @@ static hcq_result trace_wait(void *self, hcq_lane *lane, uint32_t counter, uint6
 
 static void trace_kick(void *self) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->kick(d->self);
     trace_sum_up(TRACE_kick, began, HCQ_OK);
 }
 
 static void trace_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->counter_reset(d->self, lane, counter);
     trace_sum_up(TRACE_counter_reset, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u counter_reset %s %u: counter %u", d->number,
@@ -452,7 +452,7 @@ static void trace_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
 static int trace_can_wait(void *self, const struct hcq_backend *owner_backend,
                           const hcq_lane *other) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     if (owner_backend == &trace.table) {
         owner_backend = trace.inner;
     }
@@ -464,14 +464,14 @@ static int trace_can_wait(void *self, const struct hcq_backend *owner_backend,
 /* The inner backend itself calls hcq_backend_notify, with the core's lane. */
 static void trace_watch(void *self, hcq_lane *lane, int on) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     trace.inner->watch(d->self, lane, on);
     trace_sum_up(TRACE_watch, began, HCQ_OK);
 }
 
 static hcq_result trace_clock(void *self, hcq_clock *clock) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     hcq_result result = trace.inner->clock(d->self, clock);
     trace_sum_up(TRACE_clock, began, result);
     return result;
@@ -479,7 +479,7 @@ static hcq_result trace_clock(void *self, hcq_clock *clock) {
 
 static uint64_t trace_stamp_ns(void *self, const hcq_lane *lane, uint64_t stored) {
     trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     uint64_t ns = trace.inner->stamp_ns(d->self, lane, stored);
     trace_sum_up(TRACE_stamp_ns, began, HCQ_OK);
     return ns;
@@ -556,7 +556,7 @@ static hcq_result trace_register(const char *name) {
     }
     memset(&trace, 0, sizeof trace);
     trace.inner = inner;
-    trace.began = hcq_sys_now_ns();
+    trace.began = hcq_now_ns();
     snprintf(trace.full_name, sizeof trace.full_name, "trace of %.31s: %.40s", inner->name,
              inner->full_name);
     trace_table(&trace.table, inner);

@@ -185,10 +185,10 @@ static int record_forward(network *n, uint32_t count, hcq_queue **graph, places 
     if (!ok(hcq_graph_create(n->dev, graph), "graph")) {
         return 0;
     }
-    p->samples = hcq_input(*graph, INPUT_BATCH, n->dev, count * sizeof(digit));
-    p->scores = hcq_input(*graph, INPUT_SCORES, n->dev, count * sizeof(score));
-    hcq_queue_empty(*graph, n->dev, count * HIDDEN * sizeof(float), 0, &p->hidden);
-    hcq_queue_empty(*graph, n->dev, count * DIGITS * sizeof(float), 0, &p->error);
+    p->samples = hcq_graph_input(*graph, INPUT_BATCH, n->dev, count * sizeof(digit));
+    p->scores = hcq_graph_input(*graph, INPUT_SCORES, n->dev, count * sizeof(score));
+    hcq_graph_alloc(*graph, n->dev, count * HIDDEN * sizeof(float), 0, &p->hidden);
+    hcq_graph_alloc(*graph, n->dev, count * DIGITS * sizeof(float), 0, &p->error);
     hidden_args to_hidden = { p->hidden.address, p->samples.address, n->hidden_units.address,
                               count };
     output_args to_output = { p->error.address, p->scores.address, p->hidden.address,
@@ -216,7 +216,7 @@ static int record_step(network *n) {
         return 0;
     }
     hcq_queue_label(n->step, "step");
-    hcq_queue_empty(n->step, n->dev, BATCH * HIDDEN * sizeof(float), 0, &hidden_error);
+    hcq_graph_alloc(n->step, n->dev, BATCH * HIDDEN * sizeof(float), 0, &hidden_error);
     back_args to_hidden = { hidden_error.address, p.error.address, p.hidden.address,
                             n->output_units.address, BATCH };
     hcq_queue_exec(n->step, n->program[RUN_BACK], &to_hidden, sizeof to_hidden,
@@ -263,9 +263,9 @@ static int make_network(network *n, const digit *test) {
 static int launch(network *n, hcq_queue *graph, hcq_buffer samples, hcq_buffer scores,
                   float rate) {
     hcq_value values[VALUES];
-    values[INPUT_BATCH] = hcq_value_of(samples);
-    values[INPUT_SCORES] = hcq_value_of(scores);
-    values[VAR_RATE] = hcq_number(hcq_f32(rate));
+    values[INPUT_BATCH] = hcq_value_buffer(samples);
+    values[INPUT_SCORES] = hcq_value_buffer(scores);
+    values[VAR_RATE] = hcq_value_number(hcq_f32(rate));
     return ok(hcq_queue_submit_with(graph, n->dev, values, VALUES, 0, NULL), "launch");
 }
 
@@ -334,7 +334,7 @@ static int run_epoch(network *n, uint32_t epoch, digit *samples) {
 /* SHOWN epochs and a line about the last of them. */
 static int run_epochs(network *n, uint32_t first, digit *samples, double *tested) {
     double trained, loss;
-    uint64_t begin = hcq_sys_now_ns(), end;
+    uint64_t begin = hcq_now_ns(), end;
     for (uint32_t i = 0; i < SHOWN; i++) {
         if (!run_epoch(n, first + i, samples)) {
             return 0;
@@ -343,7 +343,7 @@ static int run_epochs(network *n, uint32_t first, digit *samples, double *tested
     if (!read_scores(n->train_scores, &trained, &loss)) {
         return 0;
     }
-    end = hcq_sys_now_ns();
+    end = hcq_now_ns();
     if (!look(n, tested)) {
         return 0;
     }

@@ -20,10 +20,10 @@
    own, which it has once there are host commands, notifications or waits for other devices.
 
    Order. hcq_vulkan_point gives the semaphore and the value that the engine's submission
-   waits for, hcq_vulkan_import_point the point that hcq waits for when the engine's is made.
+   waits for, hcq_vulkan_point_import the point that hcq waits for when the engine's is made.
    Such a wait makes visible what was written before it: neither needs the other's barriers.
 
-   Memory. hcq_vulkan_import_buffer takes the engine's VkBuffer, hcq_vulkan_buffer gives
+   Memory. hcq_vulkan_buffer_import takes the engine's VkBuffer, hcq_vulkan_buffer gives
    hcq's. Images stay with the engine.
 
    The end. hcq_close ends hcq's own work and leaves what was lent as it is. Before it, queues
@@ -83,7 +83,7 @@ static void lend(engine *e, physics *p) {
     memset(&desc, 0, sizeof desc);
     desc.vulkan = &vulkan;
     ok(hcq_open("VULKAN", &desc, &p->dev), "hcq_open");
-    ok(hcq_vulkan_import_buffer(p->dev, e->particles, PARTICLE_BYTES, &p->particles), "particles");
+    ok(hcq_vulkan_buffer_import(p->dev, e->particles, PARTICLE_BYTES, &p->particles), "particles");
 }
 
 /* One kernel, encoded once for all frames. */
@@ -112,7 +112,7 @@ static void hand_over(engine *e, physics *p, uint64_t frame) {
     work.queues = &p->step;
     work.queue_count = 1;
     if (frame > 0) {
-        ok(hcq_vulkan_import_point(p->dev, e->frames, frame, &drawn), "point of the engine");
+        ok(hcq_vulkan_point_import(p->dev, e->frames, frame, &drawn), "point of the engine");
         work.waits = &drawn;
         work.wait_count = 1;
     }

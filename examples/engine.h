@@ -136,7 +136,7 @@ static VkDeviceMemory allocate(const engine *e, VkMemoryRequirements needs) {
     return memory;
 }
 
-/* Vertices; the rest of its usage is what hcq_vulkan_import_buffer asks for. */
+/* Vertices; the rest of its usage is what hcq_vulkan_buffer_import asks for. */
 static void make_particles(engine *e) {
     VkMemoryRequirements needs;
     STRUCT(BufferCreateInfo, info, BUFFER_CREATE_INFO);

@@ -176,9 +176,9 @@ static int record(game *g) {
         return 0;
     }
     hcq_queue_label(g->graph, "frame");
-    dots = hcq_input(g->graph, INPUT_DOTS, g->dev, dots_bytes);
-    uploaded = hcq_input(g->graph, INPUT_UPLOADED, g->dev, dots_bytes);
-    image = hcq_input(g->graph, INPUT_IMAGE, g->dev, IMAGE_BYTES);
+    dots = hcq_graph_input(g->graph, INPUT_DOTS, g->dev, dots_bytes);
+    uploaded = hcq_graph_input(g->graph, INPUT_UPLOADED, g->dev, dots_bytes);
+    image = hcq_graph_input(g->graph, INPUT_IMAGE, g->dev, IMAGE_BYTES);
     args.image = image.address;
     args.dots = uploaded.address;
     args.count = PARTICLES;
@@ -205,7 +205,7 @@ static int make_game(game *g, const char *device) {
     hcq_program_desc program = HCQ_PROGRAM(draw);
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
-    desc.slots = IN_FLIGHT;            /* launches of a bound graph that may be pending */
+    desc.versions = IN_FLIGHT;         /* launches of a bound graph that may be pending */
     if (!ok(hcq_open(device, &desc, &g->dev), device) ||
         !ok(hcq_program_create(g->dev, &program, &g->draw), "program")) {
         return 0;
@@ -222,7 +222,7 @@ static int launch(game *g, frame *f) {
     hcq_value values[INPUTS];
     hcq_submission work;
     memset(&work, 0, sizeof work);
-    for (int i = 0; i < INPUTS; i++) { values[i] = hcq_value_of(f->inputs[i]); }
+    for (int i = 0; i < INPUTS; i++) { values[i] = hcq_value_buffer(f->inputs[i]); }
     work.queues = &g->graph;
     work.queue_count = 1;
     work.flags = HCQ_OVERLAP;
@@ -255,7 +255,7 @@ static int show(const frame *f, uint32_t number, const uint32_t *sums) {
 /* Each turn shows the frame whose buffers are needed next, then makes a new one
    in them. With one frame in flight everything happens in turn. */
 static int run(game *g, uint32_t frames, uint32_t in_flight, const uint32_t *sums, times *t) {
-    uint64_t before = hcq_sys_now_ns();
+    uint64_t before = hcq_now_ns();
     start(&g->scene);
     for (uint32_t n = 0; n < frames + in_flight; n++) {
         frame *f = &g->frames[n % in_flight];
@@ -265,12 +265,12 @@ static int run(game *g, uint32_t frames, uint32_t in_flight, const uint32_t *sum
                 return 0;
             }
             shown->begin = before;
-            shown->end = before = hcq_sys_now_ns();
+            shown->end = before = hcq_now_ns();
         }
         if (n < frames) {
-            t->part[SIMULATE][n].begin = hcq_sys_now_ns();
+            t->part[SIMULATE][n].begin = hcq_now_ns();
             simulate(&g->scene, (dot *)f->inputs[INPUT_DOTS].host);
-            t->part[SIMULATE][n].end = hcq_sys_now_ns();
+            t->part[SIMULATE][n].end = hcq_now_ns();
             if (!launch(g, f)) {
                 return 0;
             }

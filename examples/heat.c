@@ -221,7 +221,7 @@ static void make_strip(strip *t, const char *device) {
     struct hcq_cpu_desc cpu;
     memset(&desc, 0, sizeof desc);
     memset(&cpu, 0, sizeof cpu);
-    cpu.workers = HCQ_CPU_NONE;
+    cpu.workers = HCQ_CPU_NO_WORKERS;
     desc.cpu = &cpu;
     desc.spin_ns = HCQ_NEVER;
     desc.timeout_ns = t->timeout_ns;
@@ -383,10 +383,10 @@ static int heat(strip *t, const char *device) {
     make_strip(t, device);
     need(hcq_profile_start(t->dev, NULL), "profile");
     MPI_Barrier(MPI_COMM_WORLD);
-    span all = { hcq_sys_now_ns(), 0 };
+    span all = { hcq_now_ns(), 0 };
     if (pthread_create(&watcher, NULL, watch, t) != 0) { need(HCQ_ERROR_LIMIT, "thread"); }
     run(t);
-    all.end = hcq_sys_now_ns();
+    all.end = hcq_now_ns();
     pthread_join(watcher, NULL);
     measure(t, all);
     int good = compare(t);

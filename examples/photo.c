@@ -387,9 +387,9 @@ static int submit_part(pipeline *p, int part, uint32_t n, const hcq_point *waits
     hcq_queue *q = p->slots[n % SLOTS].queue[part];
     hcq_point signal = hcq_at(p->done[part], n + 1);
     hcq_submission work;
-    variables[VAR_ROWS_IN] = hcq_number(b.rows_in);
-    variables[VAR_ROWS_OUT] = hcq_number(b.rows);
-    variables[VAR_SKIP] = hcq_number(b.first - b.low);
+    variables[VAR_ROWS_IN] = hcq_value_number(b.rows_in);
+    variables[VAR_ROWS_OUT] = hcq_value_number(b.rows);
+    variables[VAR_SKIP] = hcq_value_number(b.first - b.low);
     memset(&work, 0, sizeof work);
     work.waits = waits;
     work.wait_count = count;

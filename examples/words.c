@@ -202,7 +202,7 @@ static int start_pass(network *n, uint32_t rows, const char *label, hcq_queue **
 /* Memory of the graph. */
 static matrix fresh(pass *p, uint32_t columns) {
     matrix m = { { 0, 0, NULL, NULL, 0 }, p->rows, columns, columns, 1 };
-    hcq_queue_empty(p->graph, p->n->dev, size_of(m) * sizeof(float), 0, &m.at);
+    hcq_graph_alloc(p->graph, p->n->dev, size_of(m) * sizeof(float), 0, &m.at);
     return m;
 }
 
@@ -340,8 +340,8 @@ static int record_step(network *n) {
         return 0;
     }
     p.text = n->text;
-    p.starts = hcq_input(p.graph, INPUT_STARTS, n->dev, BATCH * sizeof(uint32_t));
-    hcq_buffer losses = hcq_input(p.graph, INPUT_LOSSES, n->dev, ROWS * sizeof(float));
+    p.starts = hcq_graph_input(p.graph, INPUT_STARTS, n->dev, BATCH * sizeof(uint32_t));
+    hcq_buffer losses = hcq_graph_input(p.graph, INPUT_LOSSES, n->dev, ROWS * sizeof(float));
     forward(&p);
     loss_args args = { losses.address, p.guesses.at.address, p.text.address, p.starts.address,
                        ROWS };
@@ -356,7 +356,7 @@ static int record_write(network *n) {
     if (!start_pass(n, CONTEXT, "write", &n->write, &p)) {
         return 0;
     }
-    p.text = hcq_input(p.graph, INPUT_WINDOW, n->dev, WINDOW * sizeof(uint32_t));
+    p.text = hcq_graph_input(p.graph, INPUT_WINDOW, n->dev, WINDOW * sizeof(uint32_t));
     p.starts = n->zero;
     forward(&p);
     pick_args args = { p.text.address, p.starts.address, p.guesses.at.address, 0, 1 };
@@ -458,9 +458,9 @@ static float rate_of(uint32_t step, uint32_t steps) {
 static int step(network *n, uint32_t i, uint32_t steps) {
     const uint64_t starts = BATCH * sizeof(uint32_t), losses = ROWS * sizeof(float);
     hcq_value values[STEP_VALUES];
-    values[INPUT_STARTS] = hcq_value_of(hcq_view(n->starts, i * starts, starts));
-    values[INPUT_LOSSES] = hcq_value_of(hcq_view(n->losses, i % SHOWN * losses, losses));
-    values[VAR_RATE] = hcq_number(hcq_f32(rate_of(i, steps)));
+    values[INPUT_STARTS] = hcq_value_buffer(hcq_view(n->starts, i * starts, starts));
+    values[INPUT_LOSSES] = hcq_value_buffer(hcq_view(n->losses, i % SHOWN * losses, losses));
+    values[VAR_RATE] = hcq_value_number(hcq_f32(rate_of(i, steps)));
     return ok(hcq_queue_submit_with(n->step, n->dev, values, STEP_VALUES, 0, NULL), "step");
 }
 
@@ -484,7 +484,7 @@ static int read_losses(network *n, uint32_t count, double *first, double *mean) 
 /* Steps `begin` to `end`, and a line about them. Launches are not waited for. */
 static int run_steps(network *n, uint32_t begin, uint32_t end, uint32_t steps, double *first,
                      double *mean) {
-    uint64_t time = hcq_sys_now_ns();
+    uint64_t time = hcq_now_ns();
     for (uint32_t i = begin; i < end; i++) {
         int traced = i == (steps > TRACED ? steps - TRACED : 0);
         if ((traced && !ok(hcq_profile_start(n->dev, NULL), "profile")) || !step(n, i, steps)) {
@@ -495,7 +495,7 @@ static int run_steps(network *n, uint32_t begin, uint32_t end, uint32_t steps, d
         return 0;
     }
     printf("step %4u: loss %.4f, %.0f steps per second\n", end, *mean,
-           (end - begin) * 1e9 / (double)(hcq_sys_now_ns() - time));
+           (end - begin) * 1e9 / (double)(hcq_now_ns() - time));
     fflush(stdout);
     return 1;
 }
@@ -515,8 +515,8 @@ static int train(network *n, uint32_t steps, double *first, double *last) {
 static int write_letter(network *n, uint32_t i) {
     const uint64_t letter = sizeof(uint32_t);
     hcq_value values[WRITE_VALUES];
-    values[INPUT_WINDOW] = hcq_value_of(hcq_view(n->written, i * letter, WINDOW * letter));
-    values[VAR_DICE] = hcq_number(hcq_f32(random_float()));
+    values[INPUT_WINDOW] = hcq_value_buffer(hcq_view(n->written, i * letter, WINDOW * letter));
+    values[VAR_DICE] = hcq_value_number(hcq_f32(random_float()));
     return ok(hcq_queue_submit_with(n->write, n->dev, values, WRITE_VALUES, 0, NULL), "letter");
 }
 

@@ -68,7 +68,7 @@ static int peer_open(vulkan *v, bench_result *result) {
 /* 0: a side is missing, and the note says why. `slots`: versions of a bound queue,
    0 for the default. */
 static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_result *result) {
-    hcq_device_desc desc = {.slots = slots};
+    hcq_device_desc desc = {.versions = slots};
     hcq_program_desc tiny = {.label = "tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
                              .spirv = {spirv_tiny, sizeof spirv_tiny, NULL, 0}};
     memset(v, 0, sizeof *v);

@@ -298,7 +298,7 @@ static void memory_before_it_is_given(int right) {
 
 /* Values move a copy to where another lane is. */
 static void values_that_meet(int right) {
-    hcq_value value = hcq_number(right ? 64 : 128);
+    hcq_value value = hcq_value_number(right ? 64 : 128);
     CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 128), 128, 7, 1) >= 0);
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_SIZE, 0, 0));
     CHECK(hcq_queue_fill(P.second, AT(P.x, 64, 64), 64, 7, 1) >= 0);
@@ -321,7 +321,7 @@ static void a_value_with_less_behind_it(int right) {
     hcq_buffer small;
     hcq_queue *q = P.first;
     CHECK_OK(hcq_alloc(P.dev, 64, HCQ_ZEROED, &small));
-    hcq_value value = hcq_value_of(right ? P.y : small);
+    hcq_value value = hcq_value_buffer(right ? P.y : small);
     CHECK_INDEX(record_add(q, make_add(P.dev), P.x, 0, 5), 0);
     CHECK_OK(hcq_queue_access(q, 0, P.x, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG, 0, 0));
@@ -407,7 +407,7 @@ static void an_update_of_a_wait(int right) {
 
 /* The buffer that a submission brings is the one that another lane writes. */
 static void a_value_that_is_a_view(int right) {
-    hcq_value value = hcq_value_of(right ? P.z : P.x);
+    hcq_value value = hcq_value_buffer(right ? P.z : P.x);
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.z);
     CHECK_OK(hcq_queue_variable(P.second, 0, HCQ_PART_SRC, 0, 0));
@@ -1052,7 +1052,7 @@ TEST(less_may_be_enough_for_less) {
     hcq_buffer small;
     uint64_t races = 7;
     CHECK_OK(hcq_alloc(P.dev, 64, HCQ_ZEROED, &small));
-    hcq_value values[2] = {hcq_value_of(small), hcq_number(1)};
+    hcq_value values[2] = {hcq_value_buffer(small), hcq_value_number(1)};
     CHECK_INDEX(record_add(P.first, make_add(P.dev), P.x, 0, 5), 0);
     CHECK_OK(hcq_queue_access(P.first, 0, P.x, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_ARG, 0, 0));

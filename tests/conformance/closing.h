@@ -530,7 +530,7 @@ TEST(long_calls_concern_one_device) {
         CHECK_INDEX(record_word(c.queue, words, 7, 4), 0);
         for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
             CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
-            const hcq_value value = hcq_number(i);
+            const hcq_value value = hcq_value_number(i);
             hcq_submission sub = {.queues = &c.queue, .queue_count = 1, .values = &value,
                                   .value_count = 1, .waits = &c.gate, .wait_count = 1,
                                   .flags = HCQ_UNORDERED};

@@ -153,7 +153,7 @@ TEST(freed_blocks_cost_the_same) {
    raises of higher ones follow, which run or have failed; then many wait. */
 static uint64_t raises_follow(uint32_t n, int failed) {
     /* no growth of pools is measured */
-    hcq_device *device = OPEN_WITH(0, .inflight = 1u << 20, .parked = 65536);
+    hcq_device *device = OPEN_WITH(0, .inflight = 1u << 20, .held_pool = 65536);
     hcq_signal s = make_signal(device, 0);
     hcq_point gate = make_gate(device), wait = hcq_at(s, failed ? 2 : 1);
     hcq_queue *q = make_holder(device);

@@ -59,7 +59,7 @@ TEST(many_devices) {
     hcq_device_desc desc = test_desc();
     hcq_result result = HCQ_OK;
     uint32_t count = 0;
-    desc.parked = 16;
+    desc.held_pool = 16;
     desc.inflight = 16;
     while (count < MORE && result == HCQ_OK) {
         result = hcq_open(T.variant->backend, &desc, &devices[count]);

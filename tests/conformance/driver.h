@@ -626,7 +626,7 @@ TEST(coverage_follows_updates) {
     hcq_dims none = hcq_dim(0, 1, 1), one = hcq_dim(1, 1, 1);
     hcq_submission sub = submission(&q, 1);
     uint64_t expected = 0;
-    hcq_value grid = hcq_number(0);
+    hcq_value grid = hcq_value_number(0);
     sub.values = &grid;
     sub.value_count = 1;
     for (uint32_t length = 8; length > 0; length--) {

@@ -469,7 +469,7 @@ TEST(long_waits_explain_themselves) {
         w = (blocked_call){
             .points = {way == 1 || way == 4 ? gate : held, raise}, .count = way == 2 ? 2 : way < 5,
             .mode = way == 2 ? HCQ_ANY : HCQ_ALL, .device = way < 4 ? NULL : device,
-            .timeout_ns = way == 3 ? HCQ_DEADLINE(hcq_sys_now_ns() + BOUND) : HCQ_FOREVER};
+            .timeout_ns = way == 3 ? HCQ_DEADLINE(hcq_now_ns() + BOUND) : HCQ_FOREVER};
         pthread_create(&w.thread, NULL, long_call_run, &w);
         int told = log_until(labels[way]);
         test_sleep_ms(50);             /* ten times as long: it is not told again */
@@ -512,9 +512,9 @@ TEST(short_waits_are_silent) {
 /* Released, but the only version of its queue runs with other values. */
 TEST(explain_versions_in_use) {
     T.races_meant = 1;
-    const hcq_value values[2] = {hcq_number(3), hcq_number(4)};
+    const hcq_value values[2] = {hcq_value_number(3), hcq_value_number(4)};
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done[2];
-    hcq_device *device = OPEN_WITH(0, .slots = 1);
+    hcq_device *device = OPEN_WITH(0, .versions = 1);
     hcq_buffer word = make_words(device, 1);
     hcq_queue *q = make_holder(device);
     hcq_submission s = {.queues = &q, .queue_count = 1, .value_count = 1, .flags = HCQ_UNORDERED};

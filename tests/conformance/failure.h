@@ -141,7 +141,7 @@ TEST(native_refusals) {
             CHECK_RESULT(test_poll(hcq_at(s, 2)), refused ? HCQ_ERROR_NATIVE : HCQ_OK);
             CHECK(k != 1 || test_poll(hcq_at(s, 1)) == HCQ_ERROR_NATIVE);
             hcq_error_info error;
-            CHECK_OK(hcq_device_error(device, &error));
+            CHECK_OK(hcq_device_error_take(device, &error));
             CHECK_RESULT(error.result, refused ? HCQ_ERROR_NATIVE : HCQ_OK);
             __atomic_store_n(&control.refuse_at, 0, __ATOMIC_SEQ_CST);
             CHECK_OK(submit_lists(device, NULL, NULL, 0, &next)); /* it goes on */
@@ -230,7 +230,7 @@ TEST(lost_device) {
     CHECK(log_has("takes no work"));   /* the backend is not asked */
     CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
     hcq_error_info error;
-    CHECK_OK(hcq_device_error(device, &error));
+    CHECK_OK(hcq_device_error_take(device, &error));
     CHECK_RESULT(error.result, HCQ_ERROR_LOST);
     CHECK(strcmp(error.native, "mockQueueSubmit") == 0);
     CHECK_U64(error.native_code, MOCK_NATIVE_ERROR);

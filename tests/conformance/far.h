@@ -100,7 +100,7 @@ TEST(far_copies_change) {
         CHECK_OK(way % 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < 9; i++) {
             const uint64_t most = i < 2 ? 64 : 256, size = most - 4 * i;
-            const hcq_value value = hcq_number(size);
+            const hcq_value value = hcq_value_number(size);
             hcq_point done;
             CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &ends[i * i % 3], most));
             CHECK_OK(hcq_queue_submit_with(q, T.dev, &value, 1, 0, &done));
@@ -200,7 +200,7 @@ TEST(far_copies_are_seen) {
     uint32_t counts[2], copies[2] = {0, 0};
     hcq_device *devices[2] = {T.dev, dev2()};
     far_trip t = make_trip(T.dev, dev2(), HCQ_GRAPH, 64);
-    CHECK(hcq_queue_print(t.q, 0, text, sizeof text) != 0);
+    CHECK(hcq_graph_print(t.q, 0, text, sizeof text) != 0);
     out = strstr(text, "copy to staging  [1]");
     in = strstr(text, "copy from staging  [1]");
     CHECK((out != NULL) == (in != NULL));
@@ -245,7 +245,7 @@ TEST(graph_takes_its_time) {
     CHECK_INDEX(record_add(g, make_add(T.dev), make_words(T.dev, 1), 0, 1), 2);
     CHECK_INDEX(hcq_queue_host(g, host_sleeps, NULL), 3);
     CHECK_OK(hcq_queue_access(g, 3, make_words(dev2(), 1), HCQ_ARG_OUT));
-    CHECK_OK(hcq_queue_edge(g, 1, 3)); /* else it may begin before that */
+    CHECK_OK(hcq_graph_edge(g, 1, 3)); /* else it may begin before that */
     CHECK_INDEX(hcq_queue_timestamp(g, last), 4);
     for (int way = 0; way < 3; way++) {
         hcq_point done;

@@ -106,10 +106,10 @@ static void fork_recording_gone(const fork_things *p) {
     GONE(hcq_queue_wait(p->queue, point));
     GONE(record_one(p->queue, p->program, &args, sizeof args));
     GONE(hcq_queue_append(p->queue, p->graph));
-    GONE(hcq_queue_empty(p->graph, NULL, 64, 0, &buffer));
+    GONE(hcq_graph_alloc(p->graph, NULL, 64, 0, &buffer));
     GONE(hcq_queue_access(p->graph, 0, p->buffer, HCQ_ARG_IN));
-    HERE(hcq_input(p->graph, 0, NULL, 64).size == 0);
-    HERE(hcq_queue_print(p->graph, 0, NULL, 0) == 0);
+    HERE(hcq_graph_input(p->graph, 0, NULL, 64).size == 0);
+    HERE(hcq_graph_print(p->graph, 0, NULL, 0) == 0);
 }
 
 static void fork_queues_gone(const fork_things *p) {

@@ -84,7 +84,8 @@ static uint32_t mixed(uint32_t dst, uint32_t src, uint32_t seed) {
 static hcq_result launch_inputs(hcq_queue *g, const hcq_buffer *inputs, uint32_t count,
                                 hcq_point *point) {
     hcq_value list[HCQ_MAX_VALUES];
-    return hcq_queue_submit_with(g, T.dev, values_of(list, NULL, 0, inputs, count), count, 0, point);
+    const hcq_value *values = values_of(list, NULL, 0, inputs, count);
+    return hcq_queue_submit_with(g, T.dev, values, count, 0, point);
 }
 
 static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
@@ -152,7 +153,7 @@ TEST(graphs_append) {
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *none = make_queue(T.dev, HCQ_COPY);
     hcq_queue *part = make_graph(), *g = make_graph();
     hcq_buffer far = make_words(dev2(), 4), out = make_words(T.dev, 16), e;
-    hcq_buffer in = hcq_input(part, 1, NULL, 64), same = hcq_input(part, 1, T.dev, 64);
+    hcq_buffer in = hcq_graph_input(part, 1, NULL, 64), same = hcq_graph_input(part, 1, T.dev, 64);
     CHECK(in.address != 0 && in.address == same.address && in.size == same.size);
     custom_payload p = {far.address + 4, 11, 1234};
     hcq_command c;
@@ -162,7 +163,7 @@ TEST(graphs_append) {
     CHECK_INDEX(record_word(q, hcq_view(far, 8, 4), 0, 4), 3);
     CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_VALUE, 2, 0));
     CHECK_OK(hcq_queue_command_label(q, 3, "the write"));
-    CHECK_INDEX(hcq_queue_empty(part, T.dev, 64, HCQ_ZEROED, &e), 0);
+    CHECK_INDEX(hcq_graph_alloc(part, T.dev, 64, HCQ_ZEROED, &e), 0);
     CHECK_INDEX(record_word(part, hcq_view(e, 4, 4), 0, 4), 1);
     CHECK_OK(hcq_queue_variable(part, 1, HCQ_PART_VALUE, 2, 0));
     CHECK_INDEX(record_mix(part, make_mix(T.dev), in, e, 16, 1), 2);
@@ -181,14 +182,14 @@ TEST(graphs_append) {
     CHECK_OK(hcq_queue_command(g, 14, &c));
     CHECK(c.kind == HCQ_COMMAND_FILL && strcmp(c.label, "the fill") == 0);
     CHECK_OK(hcq_queue_command(g, 10, &c));
-    CHECK(c.kind == HCQ_COMMAND_EMPTY && c.dst.size == 64);
+    CHECK(c.kind == HCQ_COMMAND_ALLOC && c.dst.size == 64);
     hcq_queue_destroy(part);           /* it was copied */
     CHECK_OK(hcq_queue_reset(q));
     for (uint32_t i = 0; i < 4; i++) {
         hcq_buffer inputs[2] = {make_words(T.dev, 16), make_words(T.dev, 16)};
         const uint32_t first = i ? 3 : 0, second = 41 + i; /* a fill of the launch before */
-        const hcq_value values[3] = {hcq_value_of(inputs[0]), hcq_value_of(inputs[1]),
-                                     hcq_number(41 + i)};
+        const hcq_value values[3] = {hcq_value_buffer(inputs[0]), hcq_value_buffer(inputs[1]),
+                                     hcq_value_number(41 + i)};
         if (i == 2) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
         }
@@ -218,7 +219,7 @@ TEST(appended_commands_keep_their_accesses) {
     }
     CHECK_INDEX(hcq_queue_append(g[2], g[0]), 1);
     for (int i = 1; i < 3; i++) {
-        CHECK(hcq_queue_print(g[i], 0, text[i], sizeof text[i]) < sizeof text[i]);
+        CHECK(hcq_graph_print(g[i], 0, text[i], sizeof text[i]) < sizeof text[i]);
     }
     CHECK(text[1][0] != 0 && strcmp(text[1], text[2]) == 0);
 }
@@ -232,7 +233,7 @@ TEST(imports_of_one_memory) {
     SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no HCQ_FEATURE_IMPORT");
     hcq_queue *g = make_graph();
     hcq_buffer x, y, z;
-    hcq_buffer in[2] = {hcq_input(g, 0, NULL, 64), hcq_input(g, 1, dev2(), 64)};
+    hcq_buffer in[2] = {hcq_graph_input(g, 0, NULL, 64), hcq_graph_input(g, 1, dev2(), 64)};
     hcq_point done;
     memset(memory, 0, sizeof memory);
     CHECK_OK(hcq_import(T.dev, memory, 64, 0, &x));
@@ -277,7 +278,7 @@ TEST(empty_is_kept) {
         CHECK_OK(hcq_alloc(device, 8, HCQ_HOST_VISIBLE | HCQ_ZEROED, &out));
         const uint32_t *words = (const uint32_t *)out.host;
         const uint64_t bytes = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
-        CHECK_INDEX(hcq_queue_empty(g, device, 80000, HCQ_ZEROED, &e), 0);
+        CHECK_INDEX(hcq_graph_alloc(g, device, 80000, HCQ_ZEROED, &e), 0);
         CHECK(e.size == 80000 && e.device == device);
         CHECK_INDEX(record_add(g, make_add(device), hcq_view(e, 400, 400), 1, 3), 1);
         CHECK_INDEX(hcq_queue_copy(g, out, hcq_view(e, 404, 8), 8), 2);
@@ -306,7 +307,7 @@ TEST(empty_is_idle_before) {
     hcq_point next;
     CHECK_OK(hcq_alloc(T.dev, 5000, 0, &busy));
     CHECK_INDEX(hcq_queue_fill(hold, busy, 5000, 1, 4), 1);
-    CHECK_INDEX(hcq_queue_empty(g, T.dev, 5000, 0, &e), 0);
+    CHECK_INDEX(hcq_graph_alloc(g, T.dev, 5000, 0, &e), 0);
     CHECK_INDEX(hcq_queue_fill(g, e, 5000, 2, 4), 1);
     hold_reset();
     hcq_point done = hold_start(hold, T.dev);

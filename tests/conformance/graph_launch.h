@@ -216,7 +216,7 @@ static hcq_queue *make_failing(hcq_buffer a, hcq_buffer b, uint32_t *calls) {
     CHECK_OK(hcq_queue_access(g, 1, a, HCQ_ARG_INOUT));
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 1, 1), 2);
     CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 3);
-    CHECK_OK(hcq_queue_edge(g, 1, 3));
+    CHECK_OK(hcq_graph_edge(g, 1, 3));
     return g;
 }
 
@@ -224,7 +224,7 @@ static hcq_queue *make_failing(hcq_buffer a, hcq_buffer b, uint32_t *calls) {
    run, on any device, whoever waits is told, and all others run well. */
 TEST(one_failing_launch_of_many) {
     static uint32_t calls;
-    hcq_device *keep = T.dev, *device = OPEN_WITH(0, .slots = FAIL_LAUNCHES);
+    hcq_device *keep = T.dev, *device = OPEN_WITH(0, .versions = FAIL_LAUNCHES);
     T.dev = device;
     for (int bound = 0; bound < 2; bound++) {
         hcq_buffer a = make_words(device, 4), b = make_words(dev2(), 4);
@@ -252,7 +252,7 @@ TEST(one_failing_launch_of_many) {
         const uint32_t in_b[3] = {FAIL_LAUNCHES - 1, 0, 0};
         CHECK_BYTES(a, in_a, sizeof in_a);
         CHECK_BYTES(b, in_b, sizeof in_b);
-        CHECK_OK(hcq_device_error(device, &error));
+        CHECK_OK(hcq_device_error_take(device, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_HOST);
         CHECK(strcmp(error.queue, "failing graph") == 0 && error.command == 1);
         CHECK_RESULT(test_poll(done[FAILING]), HCQ_ERROR_HOST); /* the point remembers */
@@ -348,7 +348,7 @@ TEST(step_fails) {
 
 static hcq_result host_prints(void *graph) {
     char text[64];
-    return hcq_queue_print((hcq_queue *)graph, 0, text, sizeof text) ? HCQ_OK : HCQ_ERROR_HOST;
+    return hcq_graph_print((hcq_queue *)graph, 0, text, sizeof text) ? HCQ_OK : HCQ_ERROR_HOST;
 }
 
 /* A command that prints its own graph, with other lists, is not in its way. */

@@ -10,14 +10,14 @@ typedef size_t (*graph_text_fn)(hcq_queue *, uint32_t, char *, size_t);
 /* Whole, cut, and by its length alone. */
 TEST(graph_as_text) {
     static char text[65536], part[65536];
-    const graph_text_fn fns[2] = {hcq_queue_print, hcq_queue_dot};
+    const graph_text_fn fns[2] = {hcq_graph_print, hcq_graph_dot};
     hcq_queue *g = make_graph();
     hcq_buffer a = make_words(T.dev, 16), b = make_words(dev2(), 16);
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
     CHECK_INDEX(hcq_queue_fill(g, a, 64, 1, 4), 1);
     CHECK_OK(hcq_queue_command_label(g, 1, "first fill"));
     CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 2);
-    CHECK_OK(hcq_queue_edge(g, 1, 2));
+    CHECK_OK(hcq_graph_edge(g, 1, 2));
     CHECK_OK(hcq_queue_command_label(g, 2, "a \"quoted\\one\""));
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t flags = i / 2 ? HCQ_COPY_LISTS : 0;
@@ -46,7 +46,7 @@ TEST(graph_as_text) {
 TEST(stated_access_follows_updates) {
     hcq_queue *g = make_graph(), *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 32), b = make_words(T.dev, 32), tiny = make_words(T.dev, 1);
-    hcq_buffer in = hcq_input(g, 0, NULL, 64), late = hcq_view(b, 68, 0);
+    hcq_buffer in = hcq_graph_input(g, 0, NULL, 64), late = hcq_view(b, 68, 0);
     hcq_buffer rest[2] = {hcq_view(a, 64, 64), hcq_view(b, 64, 64)};
     hcq_point done;
     CHECK_INDEX(record_add(q, make_add(T.dev), b, 0, 1), 0);
@@ -73,7 +73,7 @@ TEST(stated_access_follows_updates) {
 
 /* A launch for which a device has no room left takes a number on none. */
 TEST(launches_beyond_the_parked_limit) {
-    hcq_device *keep = T.dev, *limited = OPEN_WITH(0, .parked_limit = 12);
+    hcq_device *keep = T.dev, *limited = OPEN_WITH(0, .held_limit = 12);
     T.dev = limited;
     for (int way = 0; way < 2; way++) { /* it is the other device, or the home */
         hcq_device *home = way ? T.dev : dev2();
@@ -116,7 +116,7 @@ TEST(freed_while_a_launch_needs_it) {
         hcq_point done;
         marks_reset();
         CHECK_OK(hcq_alloc(owner, 4096, 0, &mine));
-        hcq_buffer used = way % 2 ? hcq_input(g, 0, owner, 4096) : mine;
+        hcq_buffer used = way % 2 ? hcq_graph_input(g, 0, owner, 4096) : mine;
         CHECK_INDEX(record_mark(g, make_mark(device), used, 0, 1), 0);
         CHECK_OK(way / 2 % 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         CHECK_OK(launch_inputs(g, &mine, way % 2 ? 1 : 0, &done));
@@ -143,7 +143,7 @@ static hcq_queue *make_chain(hcq_device *home, hcq_device *first, hcq_device *se
         hcq_device *device = i % 2 ? second : first;
         CHECK_INDEX(record_mark(g, make_mark(device), make_words(device, 1), i, i ? 0 : late),
                     (int32_t)i);
-        CHECK(i == 0 || hcq_queue_edge(g, (int32_t)i - 1, (int32_t)i) == HCQ_OK);
+        CHECK(i == 0 || hcq_graph_edge(g, (int32_t)i - 1, (int32_t)i) == HCQ_OK);
     }
     CHECK_OK(hcq_device_synchronize(first, BOUND));
     CHECK_OK(hcq_device_synchronize(second, BOUND));
@@ -259,7 +259,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
         CHECK_INDEX(record_one(g, make_nothing(device), NULL, 0), 1);
         break;
     case 1:
-        CHECK_INDEX(hcq_queue_empty(g, device, 64, 0, &e), 1);
+        CHECK_INDEX(hcq_graph_alloc(g, device, 64, 0, &e), 1);
         break;
     case 2:
         CHECK_INDEX(hcq_queue_fill(g, theirs, 4, 2, 4), 1);
@@ -269,7 +269,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
         CHECK_OK(hcq_queue_access(g, 1, theirs, HCQ_ARG_OUT));
         break;
     default:
-        in = hcq_input(g, 0, device, 4);
+        in = hcq_graph_input(g, 0, device, 4);
         CHECK_INDEX(record_word(g, in, 2, 4), 1);
         break;
     }
@@ -284,7 +284,7 @@ TEST(graph_outlives_a_device) {
         hcq_buffer word = make_words(T.dev, 1), input = make_words(device, 1), hole;
         CHECK_INDEX(record_word(g, word, 1, 4), 0);
         name_device(g, device, way % 5);
-        CHECK(hcq_queue_empty(other, device, 64, 0, &hole) >= 0);
+        CHECK(hcq_graph_alloc(other, device, 64, 0, &hole) >= 0);
         if (way / 5) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
             CHECK_OK(launch_inputs(g, &input, 1, NULL));
@@ -298,7 +298,7 @@ TEST(graph_outlives_a_device) {
             char text[16];
             CHECK_RESULT(launch_inputs(g, &input, 1, NULL), HCQ_ERROR_CLOSED);
             CHECK_RESULT(hcq_queue_bind(g, T.dev), HCQ_ERROR_CLOSED);
-            CHECK_U64(hcq_queue_print(g, 0, text, sizeof text), 0);
+            CHECK_U64(hcq_graph_print(g, 0, text, sizeof text), 0);
         }
         CHECK_OK(hcq_queue_reset(g));
         CHECK_INDEX(record_word(g, word, 2, 4), 0);

@@ -68,10 +68,10 @@ TEST(commands_fail) {
         CHECK(custom || READ32(a, 0) == 1);
         CHECK(READ32(a, 0) != 2);
         CHECK_U64(READ32(a, 1), 3);
-        CHECK_OK(hcq_device_error(T.dev, &error));
+        CHECK_OK(hcq_device_error_take(T.dev, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_HOST);
         CHECK(strcmp(error.queue, "failing") == 0 && error.command == 2);
-        CHECK_OK(hcq_device_error(T.dev, &error)); /* was taken */
+        CHECK_OK(hcq_device_error_take(T.dev, &error)); /* was taken */
         CHECK_OK(error.result);
         log.result = HCQ_OK;           /* the queue itself is not spoilt */
         p.value = 5;
@@ -166,7 +166,7 @@ static void caller_blocks(hcq_result *got) {
     uint32_t word = 0;
     *got++ = hcq_wait(&far_away, 1, HCQ_ALL, SECOND);
     *got++ = hcq_wait(&far_away, 1, HCQ_ANY, HCQ_FOREVER);
-    *got++ = hcq_wait(&far_away, 1, HCQ_ALL, HCQ_DEADLINE(hcq_sys_now_ns() + SECOND));
+    *got++ = hcq_wait(&far_away, 1, HCQ_ALL, HCQ_DEADLINE(hcq_now_ns() + SECOND));
     *got++ = hcq_device_synchronize(T.dev, SECOND);
     *got++ = hcq_copyout(&word, caller.buffer, 4);
     *got++ = hcq_copyin(caller.buffer, &word, 4);
@@ -388,7 +388,7 @@ TEST(releases_without_anybody_asking) {
 TEST(unordered_work_starves_nobody) {
     T.races_meant = 1;
     enum { FLIGHT = 4 };
-    const uint64_t size = 4 << 20, end = hcq_sys_now_ns() + BOUND / 4;
+    const uint64_t size = 4 << 20, end = hcq_now_ns() + BOUND / 4;
     hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a, b;
     hcq_point flight[FLIGHT], done;
@@ -403,7 +403,7 @@ TEST(unordered_work_starves_nobody) {
         CHECK_OK(hcq_submit(T.dev, &s, 1, &flight[i]));
     }
     CHECK_OK(hcq_queue_submit(host, T.dev, &done));
-    for (uint32_t i = 0; test_poll(done) == HCQ_TIMEOUT && hcq_sys_now_ns() < end; i++) {
+    for (uint32_t i = 0; test_poll(done) == HCQ_TIMEOUT && hcq_now_ns() < end; i++) {
         WAIT_OK(flight[i % FLIGHT]);
         CHECK_OK(hcq_submit(T.dev, &s, 1, &flight[i % FLIGHT]));
     }

@@ -70,9 +70,9 @@ TEST(grids_of_each_run) {
             record_x(writers[k], grids[k]);
             CHECK_OK(way & 1 ? hcq_queue_bind(writers[k], T.dev) : HCQ_OK);
         }
-        in = who == IN_INPUT ? hcq_input(q, 0, NULL, 16) : grids[0];
+        in = who == IN_INPUT ? hcq_graph_input(q, 0, NULL, 16) : grids[0];
         if (who == IN_GRAPH) {
-            CHECK_INDEX(hcq_queue_empty(q, NULL, 16, 0, &in), 0);
+            CHECK_INDEX(hcq_graph_alloc(q, NULL, 16, 0, &in), 0);
         }
         if (who == IN_QUEUE || who == IN_GRAPH) {
             record_x(q, in);
@@ -95,7 +95,7 @@ TEST(grids_of_each_run) {
             }
             x = n % 5;
             s.wait_count = n < 4;
-            value = who == IN_INPUT ? hcq_value_of(grids[turn]) : hcq_number(x);
+            value = who == IN_INPUT ? hcq_value_buffer(grids[turn]) : hcq_value_number(x);
             s.flags = way >= IN_GRAPH && n % 8 == 7 ? HCQ_STEP : 0;
             if (who == IN_BEFORE || who == IN_INPUT) {
                 CHECK_OK(submit_variables(writers[turn], &x, 1, NULL));
@@ -135,11 +135,11 @@ TEST(grids_above_their_maximum) {
     }
     CHECK_OK(submit_variables(q, &x, 1, &done));
     CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, BOUND), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_device_error(T.dev, &e));
+    CHECK_OK(hcq_device_error_take(T.dev, &e));
     CHECK(e.result == HCQ_ERROR_INVALID && e.command == 10 && strcmp(e.program, "add") == 0);
     CHECK(strstr(e.native, "above the maximum") != NULL);
     CHECK_INDEX(hcq_queue_append(g, q), 0);
-    const hcq_value five = hcq_number(x);
+    const hcq_value five = hcq_value_number(x);
     hcq_submission s = {.queues = &g, .queue_count = 1, .flags = HCQ_STEP, .values = &five,
                         .value_count = 1};
     CHECK_RESULT(hcq_submit(T.dev, &s, 1, NULL), HCQ_ERROR_INVALID);

@@ -234,21 +234,22 @@ TEST(numbers_of_values) {
     uint32_t want[MOST];
     for (uint32_t i = 0; i < MOST; i++) {
         const hcq_buffer word = hcq_view(words, 4 * i, 4);
-        inputs[i] = hcq_value_of(word);
-        numbers[i] = i % 2 ? hcq_number(i + 7) : hcq_number(word.address);
+        inputs[i] = hcq_value_buffer(word);
+        numbers[i] = i % 2 ? hcq_value_number(i + 7) : hcq_value_number(word.address);
         want[i] = i + 1;
-        CHECK_INDEX(record_word(g, hcq_input(g, i, NULL, 4), i + 1, 4), i);
+        CHECK_INDEX(record_word(g, hcq_graph_input(g, i, NULL, 4), i + 1, 4), i);
         CHECK_INDEX(record_word(q, word, i, 4), i);
         CHECK_OK(hcq_queue_variable(q, (int32_t)i, i % 2 ? HCQ_PART_VALUE : HCQ_PART_DST, i, 0));
     }
-    CHECK_U64(hcq_input(make_graph(), MOST, NULL, 4).size, 0);
+    CHECK_U64(hcq_graph_input(make_graph(), MOST, NULL, 4).size, 0);
     for (uint32_t way = 0; way < 4; way++) { /* bound, too */
         CHECK_OK(way == 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         CHECK_OK(way == 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_RESULT(hcq_queue_submit_with(g, T.dev, inputs, MOST - 1, 0, NULL), HCQ_ERROR_INVALID);
         CHECK_OK(hcq_queue_submit_with(g, T.dev, inputs, MOST, 0, NULL));
         CHECK_BYTES(words, want, sizeof want);
-        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, numbers, MOST - 1, 0, NULL), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, numbers, MOST - 1, 0, NULL),
+                     HCQ_ERROR_INVALID);
         CHECK_OK(hcq_queue_submit_with(q, T.dev, numbers, MOST, 0, NULL));
         CHECK(READ32(words, 0) == 0 && READ32(words, MOST - 2) == MOST - 2);
         CHECK(READ32(words, 1) == 8 && READ32(words, MOST - 1) == MOST + 6);
@@ -284,18 +285,18 @@ TEST(as_many_empties_as_fit) {
     enum { MOST = 4000 };
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *one = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer last;
-    CHECK_INDEX(hcq_queue_empty(one, NULL, 64, 0, &last), 0);
+    CHECK_INDEX(hcq_graph_alloc(one, NULL, 64, 0, &last), 0);
     for (uint32_t i = 0; i < MOST - 1; i++) {
-        CHECK_INDEX(hcq_queue_empty(g, NULL, 64, 0, &last), i);
+        CHECK_INDEX(hcq_graph_alloc(g, NULL, 64, 0, &last), i);
     }
     CHECK_INDEX(hcq_queue_append(g, one), MOST - 1);
     CHECK_INDEX(hcq_queue_fill(g, last, 64, 1, 4), MOST);
     CHECK_RESULT((hcq_result)hcq_queue_append(g, one), HCQ_ERROR_LIMIT);
     CHECK_OK(hcq_queue_reset(g));
     for (uint32_t i = 0; i < MOST; i++) {
-        CHECK_INDEX(hcq_queue_empty(g, NULL, 64, 0, &last), i);
+        CHECK_INDEX(hcq_graph_alloc(g, NULL, 64, 0, &last), i);
     }
-    CHECK_RESULT((hcq_result)hcq_queue_empty(g, NULL, 64, 0, &last), HCQ_ERROR_LIMIT);
+    CHECK_RESULT((hcq_result)hcq_graph_alloc(g, NULL, 64, 0, &last), HCQ_ERROR_LIMIT);
     CHECK_U64(last.size, 0);
 }
 

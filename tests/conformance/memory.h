@@ -134,7 +134,7 @@ TEST(eager_calls_follow_all_lanes) {
         CHECK_OK(hcq_queue_submit(right, T.dev, NULL));
         memset(bytes, 0, BYTES);
         CHECK_OK(i % 2 ? hcq_copyin(a, bytes, BYTES) /* must not overtake the readers */
-                       : hcq_transfer(end, host, BYTES, 0, HCQ_DEADLINE(hcq_sys_now_ns() + BOUND)));
+                       : hcq_transfer(end, host, BYTES, 0, HCQ_DEADLINE(hcq_now_ns() + BOUND)));
         CHECK_OK(hcq_transfer(hcq_transfer_host(got, BYTES), hcq_transfer_device(c), BYTES, 0,
                               BOUND));
         CHECK(memcmp(got, want, BYTES) == 0);
@@ -232,7 +232,8 @@ TEST(imports_side_by_side) {
     for (int first = 0; first < 6; first++) {
         for (int end = first + 1; end <= 6; end++) {
             int meets = first < 2 || (first < 5 && end > 4);
-            CHECK_RESULT(hcq_import(T.dev, mine + first * PAGE, (uint64_t)(end - first) * PAGE, 0, &c),
+            const uint64_t size = (uint64_t)(end - first) * PAGE;
+            CHECK_RESULT(hcq_import(T.dev, mine + first * PAGE, size, 0, &c),
                          meets ? HCQ_ERROR_INVALID : HCQ_OK);
             if (!meets) { CHECK_OK(hcq_free(c)); }
         }
@@ -341,7 +342,7 @@ static int eager_step(hcq_queue *g, hcq_device *device, uint32_t size, const uns
     unsigned char out[3000];
     hcq_buffer fresh = {0, 0, NULL, NULL, 0};
     int made = hcq_alloc(device, sizeof out, 0, &fresh) == HCQ_OK;
-    const hcq_value value = hcq_value_of(fresh);
+    const hcq_value value = hcq_value_buffer(fresh);
     hcq_submission s = {.queues = &g, .queue_count = 1, .flags = HCQ_STEP, .values = &value,
                         .value_count = 1};
     return made &&
@@ -358,7 +359,7 @@ static void *eager_worker_run(void *user) {
     int right = hcq_alloc(w->from, 3000, 0, &src) == HCQ_OK &&
                 hcq_alloc(w->to, 3000, 0, &dst) == HCQ_OK &&
                 hcq_graph_create(w->from, &g) == HCQ_OK &&
-                hcq_queue_copy(g, hcq_input(g, 0, NULL, 3000), src, 3000) == 0;
+                hcq_queue_copy(g, hcq_graph_input(g, 0, NULL, 3000), src, 3000) == 0;
     for (uint32_t i = 0; i < 30 && right; i++) {
         const uint32_t size = 1 + i * 331 % 3000;
         fill_pattern(in, size, test_random(&w->seed));

@@ -129,8 +129,8 @@ TEST(wait_device) {
 /* A limit in the description refuses more, and nothing is lost. */
 TEST(parked_limit_refuses) {
     hcq_device_desc desc = test_desc();
-    desc.parked = 16;
-    desc.parked_limit = 100;
+    desc.held_pool = 16;
+    desc.held_limit = 100;
     test_forced.counter_limit = 16;
     hcq_device *device = test_open(0, &desc);
     hcq_signal gate = make_signal(device, 0);
@@ -331,7 +331,7 @@ TEST(destroyed_after_submit) {
 /* A queue that nothing has changed is submitted again without being checked again: what
    may be in its way is looked at each time. */
 TEST(the_same_again) {
-    hcq_device *device = OPEN_WITH(0, .parked = 2, .parked_limit = 3); /* numbers go round early */
+    hcq_device *device = OPEN_WITH(0, .held_pool = 2, .held_limit = 3); /* numbers go round early */
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copies = make_queue(device, HCQ_COPY);
     hcq_queue *named = make_queue(device, HCQ_COMPUTE);
     hcq_buffer a = make_words(device, 4), other = make_words(device, 4);
@@ -340,7 +340,7 @@ TEST(the_same_again) {
     hcq_queue *rises = make_queue(device, HCQ_COMPUTE), *takes = make_queue(device, HCQ_COMPUTE);
     hcq_queue *waits = make_queue(device, HCQ_COMPUTE);
     hcq_point done, held[3], raise = hcq_at(make_signal(device, 0), 1), passed = make_gate(device);
-    const hcq_value one = hcq_number(1);
+    const hcq_value one = hcq_value_number(1);
     const uint32_t forty = 40;
     CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
     CHECK_INDEX(hcq_queue_fill(copies, other, 4, 1, 1), 0);

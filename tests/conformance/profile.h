@@ -98,7 +98,7 @@ TEST(profile_of_eager_copies) {
         CHECK_OK(hcq_copyin(a, from, size));
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
         CHECK_OK(hcq_profile_start(T.dev, NULL));
-        begin = hcq_sys_now_ns();
+        begin = hcq_now_ns();
         switch (way) {
         case 0: CHECK_OK(hcq_copyin(b, from, size)); break;
         case 1: CHECK_OK(hcq_copyout(to, a, size)); break;
@@ -110,7 +110,7 @@ TEST(profile_of_eager_copies) {
                                        BOUND));
         }
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        end = hcq_sys_now_ns();
+        end = hcq_now_ns();
         CHECK_OK(hcq_profile_stop(T.dev));
         CHECK_OK(hcq_copyin(b, from, size)); /* not in it any more */
         CHECK_OK(hcq_copyout(to, b, size));
@@ -146,12 +146,12 @@ TEST(profile_of_a_queue) {
             CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* comes before: not in it */
         }
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        uint64_t start = hcq_sys_now_ns();
+        uint64_t start = hcq_now_ns();
         CHECK_OK(hcq_profile_start(T.dev, NULL));
         CHECK_U64(PROFILE_READ(T.dev), 0);
-        const uint64_t begin = hcq_sys_now_ns(), number = hcq_device_timeline_value(T.dev);
+        const uint64_t begin = hcq_now_ns(), number = hcq_device_timeline_value(T.dev);
         RUN_TIMES(q, T.dev, rounds);
-        uint64_t end = hcq_sys_now_ns();
+        uint64_t end = hcq_now_ns();
         CHECK_OK(hcq_profile_stop(T.dev));
         RUN_OK(q, T.dev);              /* comes afterwards: not in it */
         CHECK_U64(PROFILE_READ(T.dev), rounds * 5);
@@ -160,7 +160,7 @@ TEST(profile_of_a_queue) {
         }
         CHECK(profiled[0].begin_ns + profiled[0].error_ns >= begin);
         CHECK(profiled[rounds * 5 - 1].end_ns <= end + profiled[0].error_ns);
-        CHECK(profiled[0].error_ns <= test_clock_bound(hcq_sys_now_ns() - start));
+        CHECK(profiled[0].error_ns <= test_clock_bound(hcq_now_ns() - start));
         CHECK_U64(READ32(a, 0), 2 * (rounds + 1 + (uint32_t)bound));
     }
 }
@@ -278,8 +278,8 @@ TEST(profile_of_a_graph) {
         CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
         CHECK_INDEX(hcq_queue_fill(g, hcq_view(a, 8, 8), 8, 1, 8), 2);
         CHECK_OK(hcq_queue_command_label(g, 1, "over there"));
-        CHECK_OK(hcq_queue_edge(g, 0, 1));
-        CHECK_OK(hcq_queue_edge(g, 1, 2));
+        CHECK_OK(hcq_graph_edge(g, 0, 1));
+        CHECK_OK(hcq_graph_edge(g, 1, 2));
         CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         synchronize_both();
         CHECK_OK(hcq_profile_start(T.dev, NULL));
@@ -484,17 +484,17 @@ TEST(profile_of_synchronizing) {
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
     CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 2);
-    CHECK_OK(hcq_queue_edge(g, 0, 1));
-    CHECK_OK(hcq_queue_edge(g, 1, 2));
+    CHECK_OK(hcq_graph_edge(g, 0, 1));
+    CHECK_OK(hcq_graph_edge(g, 1, 2));
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     CHECK_OK(submit_lists(T.dev, &gate, NULL, 0, &done));
     for (int i = 0; i < 4; i++) {
-        times[i] = hcq_sys_now_ns();
+        times[i] = hcq_now_ns();
         if (i == 2) { open_gate(gate); }
         CHECK_RESULT(hcq_device_synchronize(T.dev, i == 0 ? SECOND / 500 : i == 1 ? 0 : BOUND),
                      i < 2 ? HCQ_TIMEOUT : HCQ_OK);
     }
-    times[4] = hcq_sys_now_ns();
+    times[4] = hcq_now_ns();
     CHECK_U64(PROFILE_READ(T.dev), 4);
     for (int i = 0; i < 4; i++) {
         const hcq_profile_event *e = &profiled[i];
@@ -503,7 +503,7 @@ TEST(profile_of_synchronizing) {
         CHECK_U64(e->submission, done.value);
     }
     CHECK(profiled[0].end_ns - profiled[0].begin_ns >= SECOND / 500);
-    CHECK(hcq_queue_print(g, 0, text, sizeof text) < sizeof text);
+    CHECK(hcq_graph_print(g, 0, text, sizeof text) < sizeof text);
     for (const char *at = text; (at = strstr(at, "SYNC")) != NULL; at++) { syncs++; }
     CHECK(syncs != 0);
     CHECK_OK(hcq_profile_start(T.dev, NULL));
@@ -582,18 +582,18 @@ TEST(profile_starts_and_stops_under_load) {
     static toggler t;
     hcq_buffer a = make_words(T.dev, 1), c = make_words(dev2(), 1);
     hcq_queue *q = make_profiled_queue(T.dev, a), *g = make_graph();
-    const uint64_t turns = T.quick ? 20 : 200, limit = hcq_sys_now_ns() + 2 * BOUND;
+    const uint64_t turns = T.quick ? 20 : 200, limit = hcq_now_ns() + 2 * BOUND;
     uint32_t sum = 0, launches = 0;
     hcq_result result = HCQ_OK;
     memset(&t, 0, sizeof t);
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
     CHECK_INDEX(record_add(g, make_add(dev2()), c, 0, 1), 1);
-    CHECK_OK(hcq_queue_edge(g, 0, 1));
+    CHECK_OK(hcq_graph_edge(g, 0, 1));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_queue_bind(g, T.dev));
     pthread_create(&t.thread, NULL, toggler_run, &t);
     while (__atomic_load_n(&t.turns, __ATOMIC_ACQUIRE) < turns && result == HCQ_OK &&
-           hcq_sys_now_ns() < limit) {
+           hcq_now_ns() < limit) {
         const uint32_t value = launches % 7;
         result = hcq_queue_update_arg(q, 0, 8, &value, 4);
         result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;

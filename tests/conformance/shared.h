@@ -294,7 +294,7 @@ static void notice_run(void *user, hcq_result result) {
 /* Nobody calls it any more; soon, where its call is about to return. */
 static int notice_is_over(hcq_notification id) {
     hcq_result r = hcq_notify_cancel(id);
-    for (uint64_t end = hcq_sys_now_ns() + BOUND; r == HCQ_ERROR_BUSY && hcq_sys_now_ns() < end;) {
+    for (uint64_t end = hcq_now_ns() + BOUND; r == HCQ_ERROR_BUSY && hcq_now_ns() < end;) {
         hcq_sys_yield();
         r = hcq_notify_cancel(id);
     }
@@ -315,9 +315,9 @@ static void notice_at(const char *file, int line, notice *n, hcq_point point) {
 #define NOTIFY_AT(n, point) notice_at(__FILE__, __LINE__, (n), (point))
 
 static int word_until(const uint32_t *word, uint32_t least) {
-    uint64_t start = hcq_sys_now_ns();
+    uint64_t start = hcq_now_ns();
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < least) {
-        if (hcq_sys_now_ns() - start > BOUND) {
+        if (hcq_now_ns() - start > BOUND) {
             return 0;
         }
         mock_sleep(100000);
@@ -435,9 +435,9 @@ static hcq_signal labelled_signal(hcq_device *device, const char *label) {
 }
 
 static int log_until(const char *word) {
-    uint64_t start = hcq_sys_now_ns();
+    uint64_t start = hcq_now_ns();
     while (!log_has(word)) {
-        if (hcq_sys_now_ns() - start > BOUND) {
+        if (hcq_now_ns() - start > BOUND) {
             return 0;
         }
         mock_sleep(100000);

@@ -204,9 +204,9 @@ TEST(signal_failure) {
    after `last`. */
 static uint64_t run_stamps(hcq_queue *q, const hcq_signal *s, uint64_t last) {
     uint64_t stamps[2];
-    const uint64_t before = hcq_sys_now_ns();
+    const uint64_t before = hcq_now_ns();
     RUN_OK(q, T.dev);
-    const uint64_t after = hcq_sys_now_ns();
+    const uint64_t after = hcq_now_ns();
     hcq_clock clock = CLOCK_OF(T.dev);
     for (int k = 0; k < 2; k++) {
         CHECK_OK(hcq_signal_timestamp(s[k], &stamps[k]));

@@ -75,7 +75,7 @@ TEST(trace_keeps_the_last_lines) {
     uint64_t first = trace_line_count();
     trace_entry entry;
     for (int i = 0; i < 3 * TRACE_LINES; i++) {
-        trace_line(hcq_sys_now_ns(), HCQ_OK, "number %d, too long to fit: %200d", i, i);
+        trace_line(hcq_now_ns(), HCQ_OK, "number %d, too long to fit: %200d", i, i);
     }
     CHECK(!trace_read(first, &entry));
     CHECK(!trace_read(trace_line_count() - TRACE_LINES - 1, &entry));

@@ -267,7 +267,7 @@ TEST(record_after_bind) {
         hcq_program *add[2] = {make_add(T.dev), make_add(dev2())};
         hcq_buffer a[2] = {make_words(T.dev, N), make_words(dev2(), N)};
         uint32_t want[2][N] = {{0}};
-        CHECK(!graph || hcq_input(q, 0, NULL, 64).size == 64);
+        CHECK(!graph || hcq_graph_input(q, 0, NULL, 64).size == 64);
         for (uint32_t i = 0; i < N; i++) {
             const uint32_t d = graph ? i % 2 : 0;
             CHECK_INDEX(record_add(q, add[d], a[d], i, 1), (int32_t)i);
@@ -281,7 +281,7 @@ TEST(record_after_bind) {
         CHECK_OK(hcq_queue_reset(q));
         CHECK_U64(hcq_queue_count(q), 0);
         CHECK_INDEX(record_add(q, add[graph], a[graph], 0, 5), 0);
-        CHECK(!graph || hcq_input(q, 0, dev2(), 8).size == 8); /* forgotten, too */
+        CHECK(!graph || hcq_graph_input(q, 0, dev2(), 8).size == 8); /* forgotten, too */
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         want[graph][0] += 5;
         CHECK_BYTES(a[0], want[0], sizeof want[0]);

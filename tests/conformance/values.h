@@ -27,7 +27,7 @@ TEST(values_replace_buffers) {
         CHECK_OK(submit_variables(q, &b[1].address, 1, NULL));
         CHECK_U64(READ32(b[1], 0), 15);
         CHECK_RESULT(submit_variables(q, &zero, 1, NULL), HCQ_ERROR_INVALID);
-        const hcq_value part = hcq_value_of(hcq_view(b[2], 8, 8)), all = hcq_value_of(b[2]);
+        const hcq_value part = hcq_value_buffer(hcq_view(b[2], 8, 8)), all = hcq_value_buffer(b[2]);
         CHECK_INDEX(hcq_queue_fill(q, b[0], 256, 7, 4), 1); /* the same one, all of it */
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_DST, 0, 0));
         CHECK_RESULT(hcq_queue_submit_with(q, T.dev, &part, 1, 0, NULL), HCQ_ERROR_INVALID);
@@ -69,8 +69,8 @@ TEST(values_replace_operands) {
             const uint32_t *at = rows[i / 2].at;
             hcq_value v[4];
             for (uint32_t k = 0; k < 4; k++) { /* by address, and as views */
-                v[k] = (i ^ k) % 2 ? hcq_number(a.address + 4 * (uint64_t)at[k])
-                                   : hcq_value_of(hcq_view(a, 4 * (uint64_t)at[k], 0));
+                v[k] = (i ^ k) % 2 ? hcq_value_number(a.address + 4 * (uint64_t)at[k])
+                                   : hcq_value_buffer(hcq_view(a, 4 * (uint64_t)at[k], 0));
             }
             log_clear();
             CHECK_RESULT(hcq_queue_submit_with(i % 2 ? both : q, T.dev, v, 4, 0, NULL),
@@ -103,8 +103,8 @@ TEST(placeholders_only_as_buffers) {
     hcq_buffer a = make_words(T.dev, 64);
     for (int kind = 0; kind < 6; kind++) {
         hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
-        hcq_buffer in = hcq_input(g, 0, NULL, 256), empty, input = make_words(T.dev, 64);
-        CHECK_INDEX(hcq_queue_empty(g, NULL, 256, 0, &empty), 0);
+        hcq_buffer in = hcq_graph_input(g, 0, NULL, 256), empty, input = make_words(T.dev, 64);
+        CHECK_INDEX(hcq_graph_alloc(g, NULL, 256, 0, &empty), 0);
         const uint64_t held = kind & 1 ? empty.address + 8 : in.address;
         all_args good, bad;
         memset(&good, 0, sizeof good);
@@ -118,24 +118,24 @@ TEST(placeholders_only_as_buffers) {
         CHECK(record_one(g, all, &bad, sizeof bad) < 0);
         CHECK(log_has("placeholder"));
         CHECK_OK(hcq_queue_reset(g));
-        CHECK(hcq_input(g, 0, NULL, 256).size == 256);
+        CHECK(hcq_graph_input(g, 0, NULL, 256).size == 256);
         CHECK_INDEX(record_one(g, all, &good, sizeof good), 0);
         CHECK_RESULT(hcq_queue_update_arg(g, 0, offsetof(all_args, u64), &in.address, 8),
                      HCQ_ERROR_INVALID);
-        CHECK_RESULT(hcq_queue_access(g, 0, hcq_input(g, 1, NULL, 64), HCQ_ARG_IN),
+        CHECK_RESULT(hcq_queue_access(g, 0, hcq_graph_input(g, 1, NULL, 64), HCQ_ARG_IN),
                      HCQ_ERROR_INVALID); /* the command cannot get at it */
         CHECK_OK(hcq_queue_access(g, 0, hcq_view(in, 16, 8), HCQ_ARG_IN));
         CHECK_OK(hcq_queue_variable(g, 0, HCQ_PART_ARG + offsetof(all_args, u64), 200, 0));
-        hcq_value values[201] = {hcq_value_of(input)};
+        hcq_value values[201] = {hcq_value_buffer(input)};
         for (int i = 0; i < 2; i++) {
             double out[11];
-            values[200] = hcq_number(i ? 18 : in.address);
+            values[200] = hcq_value_number(i ? 18 : in.address);
             CHECK_RESULT(hcq_queue_submit_with(g, T.dev, values, 201, 0, NULL),
                          i ? HCQ_OK : HCQ_ERROR_INVALID);
             CHECK_OK(hcq_copyout(out, a, sizeof out));
             CHECK(!i || out[7] == 18.0);
         }
-        CHECK_U64(hcq_input(g, 200, NULL, 8).size, 0); /* a number */
+        CHECK_U64(hcq_graph_input(g, 200, NULL, 8).size, 0); /* a number */
         hcq_queue_destroy(g);
     }
 }
@@ -193,7 +193,7 @@ static hcq_queue *make_putter(hcq_buffer out, int bound) {
 
 static hcq_result put_behind(hcq_queue *q, hcq_device *device, uint64_t index, uint64_t value,
                              const hcq_point *wait, uint32_t flags, hcq_point *done) {
-    const hcq_value v[2] = {hcq_number(index), hcq_number(value)};
+    const hcq_value v[2] = {hcq_value_number(index), hcq_value_number(value)};
     hcq_submission s = {.queues = &q, .queue_count = 1, .values = v, .value_count = 2,
                         .waits = wait, .wait_count = wait ? 1 : 0, .flags = flags};
     return hcq_submit(device, &s, 1, done);
@@ -212,7 +212,7 @@ static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {
 TEST(held_values_are_small) {
     SKIP_IF(TEST_CHECKED, "the checker keeps what is held");
     const uint32_t count = is_cpu() && !TEST_SANITIZED ? 5000 : 2000; /* else each takes long */
-    hcq_device *device = OPEN_WITH(0, .parked = 64); /* so that all are made when they are needed */
+    hcq_device *device = OPEN_WITH(0, .held_pool = 64); /* all are made when they are needed */
     for (uint32_t way = 0; way < 4; way++) {
         hcq_buffer out = make_words(device, count);
         hcq_queue *q = make_putter(out, way & 1);
@@ -244,8 +244,8 @@ TEST(held_values_are_small) {
 
 /* Have so many been called, and what was handed over with them been noticed? */
 static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
-    uint64_t deadline = hcq_sys_now_ns() + BOUND;
-    while (__atomic_load_n(calls, __ATOMIC_SEQ_CST) < count && hcq_sys_now_ns() < deadline) {
+    uint64_t deadline = hcq_now_ns() + BOUND;
+    while (__atomic_load_n(calls, __ATOMIC_SEQ_CST) < count && hcq_now_ns() < deadline) {
         (void)hcq_wait(&later, 1, HCQ_ALL, 1000000);
     }
     (void)hcq_wait(&later, 1, HCQ_ALL, SECOND / 20);
@@ -256,7 +256,7 @@ static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
    queue of their submission, without, keep nobody from getting one. */
 TEST(versions_of_those_that_wait) {
     enum { N = 9 };
-    hcq_device *device = OPEN_WITH(0, .slots = 1);
+    hcq_device *device = OPEN_WITH(0, .versions = 1);
     for (int bound = 0; bound < 2; bound++) {
         hcq_buffer out = make_words(device, N);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -287,7 +287,7 @@ TEST(versions_of_those_that_wait) {
         }
         check_puts(out, N, 7);
         hcq_queue *both[2] = {make_queue(device, HCQ_COMPUTE), make_putter(out, bound)};
-        const hcq_value v[2] = {hcq_number(0), hcq_number(1)};
+        const hcq_value v[2] = {hcq_value_number(0), hcq_value_number(1)};
         hcq_submission s = {.queues = both, .queue_count = 2, .values = v, .value_count = 2};
         gate = make_gate(device);
         CHECK_INDEX(hcq_queue_wait(both[0], gate), 0);

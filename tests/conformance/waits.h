@@ -50,7 +50,7 @@ TEST(deadlines) {
     CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST, NULL));
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
     const uint64_t past[] = {HCQ_DEADLINE(0), HCQ_DEADLINE(1),
-                             HCQ_DEADLINE(hcq_sys_now_ns() - 1)};
+                             HCQ_DEADLINE(hcq_now_ns() - 1)};
     for (int i = 0; i < 3; i++) {      /* in the past: polls, and reached counts */
         CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, past[i]));
         CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, past[i]), HCQ_TIMEOUT);
@@ -58,34 +58,34 @@ TEST(deadlines) {
         CHECK_RESULT(hcq_device_synchronize(T.dev, past[i]), HCQ_TIMEOUT);
         CHECK_OK(hcq_device_synchronize(dev2(), past[i]));
     }
-    uint64_t when = hcq_sys_now_ns() + SECOND / 50;
+    uint64_t when = hcq_now_ns() + SECOND / 50;
     const uint64_t ends[3] = {0, HCQ_DEADLINE(when), SECOND / 50};
     for (int i = 0; i < 3; i++) {
-        uint64_t start = hcq_sys_now_ns();
+        uint64_t start = hcq_now_ns();
         CHECK_RESULT(hcq_submit_and_wait(T.dev, &sub, 1, ends[i], &done[i]), HCQ_TIMEOUT);
-        CHECK(i != 1 || hcq_sys_now_ns() >= when);
-        CHECK(i != 2 || hcq_sys_now_ns() - start >= ends[i] - SECOND / 500);
+        CHECK(i != 1 || hcq_now_ns() >= when);
+        CHECK(i != 2 || hcq_now_ns() - start >= ends[i] - SECOND / 500);
         CHECK_U64(done[i].value, i + 2); /* behind what was held above */
         CHECK_RESULT(test_poll(done[i]), HCQ_TIMEOUT);
     }
-    when = hcq_sys_now_ns() + SECOND / 50;
+    when = hcq_now_ns() + SECOND / 50;
     CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ANY, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
-    CHECK(hcq_sys_now_ns() >= when);
+    CHECK(hcq_now_ns() >= when);
     CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
-    when = hcq_sys_now_ns() + SECOND / 50;
+    when = hcq_now_ns() + SECOND / 50;
     CHECK_RESULT(hcq_device_synchronize(T.dev, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
-    CHECK(hcq_sys_now_ns() >= when);
-    when = hcq_sys_now_ns() + BOUND;
+    CHECK(hcq_now_ns() >= when);
+    when = hcq_now_ns() + BOUND;
     CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, HCQ_DEADLINE(when)));
     CHECK_OK(hcq_signal_set(gate, 1));
     CHECK_OK(hcq_device_synchronize(T.dev, HCQ_DEADLINE(when)));
     CHECK_OK(hcq_wait(done, 3, HCQ_ALL, 0));
-    CHECK(hcq_sys_now_ns() < when);
+    CHECK(hcq_now_ns() < when);
 }
 
 /* A sleeping thread is woken, not by its end, however that was named. */
 TEST(deadlines_wake) {
-    const uint64_t ends[] = {HCQ_DEADLINE(hcq_sys_now_ns() + 3600 * SECOND), 3600 * SECOND,
+    const uint64_t ends[] = {HCQ_DEADLINE(hcq_now_ns() + 3600 * SECOND), 3600 * SECOND,
                              (uint64_t)INT64_MAX, HCQ_FOREVER,
                              HCQ_DEADLINE(INT64_MAX), HCQ_DEADLINE(INT64_MAX - 1)};
     enum { N = sizeof ends / sizeof ends[0] };
@@ -305,7 +305,7 @@ TEST(submit_and_wait) {
     CHECK_OK(test_poll(done));         /* it was waited for */
     CHECK_U64(READ32(a, 0), 50);
     uint64_t next = hcq_device_timeline_value(T.dev);
-    CHECK_OK(hcq_submit_and_wait(T.dev, three, 3, HCQ_DEADLINE(hcq_sys_now_ns() + BOUND), &done));
+    CHECK_OK(hcq_submit_and_wait(T.dev, three, 3, HCQ_DEADLINE(hcq_now_ns() + BOUND), &done));
     CHECK_U64(done.value, next + 2);   /* the last one's */
     CHECK_OK(test_poll(done));
     next = hcq_device_timeline_value(T.dev);

@@ -188,7 +188,7 @@ static hcq_result update_and_submit(bench *b) {
 }
 
 static hcq_result submit_variable(bench *b) {
-    const hcq_value value = hcq_number(b->i++);
+    const hcq_value value = hcq_value_number(b->i++);
     return hcq_queue_submit_with(b->other, T.dev, &value, 1, 0, &b->last);
 }
 
@@ -215,8 +215,9 @@ static hcq_result held_and_set(bench *b) {
 /* A graph over two devices, with inputs that change and a variable. */
 static hcq_result launch(bench *b, uint32_t flags, const hcq_point *wait) {
     const uint64_t value = b->i++;
-    const hcq_value values[3] = {hcq_value_of(b->inputs[value % 2]),
-                                 hcq_value_of(b->inputs[2 + value / 2 % 2]), hcq_number(value)};
+    const hcq_value values[3] = {hcq_value_buffer(b->inputs[value % 2]),
+                                 hcq_value_buffer(b->inputs[2 + value / 2 % 2]),
+                                 hcq_value_number(value)};
     const hcq_submission sub = {.queues = &b->graph, .queue_count = 1, .values = values,
                                 .value_count = 3,
                                 .waits = wait, .wait_count = wait != NULL, .flags = flags};
@@ -272,7 +273,7 @@ static void record_graph(bench *b) {
     enum { LARGE = 16384 };
     const hcq_dims one = {1, 1, 1};
     hcq_queue *g = b->graph = make_queue(T.dev, HCQ_GRAPH);
-    hcq_buffer in = hcq_input(g, 0, T.dev, 256), in2 = hcq_input(g, 1, dev2(), 256), e;
+    hcq_buffer in = hcq_graph_input(g, 0, T.dev, 256), in2 = hcq_graph_input(g, 1, dev2(), 256), e;
     hcq_buffer large = make_words(T.dev, LARGE / 4), beside = make_words(T.dev, 1);
     const put_args args = {in.address, 3, 4};
     for (uint32_t i = 0; i < 4; i++) {
@@ -280,15 +281,15 @@ static void record_graph(bench *b) {
     }
     CHECK_INDEX(hcq_queue_exec(g, b->put, &args, sizeof args, one, one), 0);
     CHECK_INDEX(record_add(g, make_add(dev2()), in2, 1, 1), 1);
-    CHECK_INDEX(hcq_queue_empty(g, T.dev, LARGE, 0, &e), 2);
+    CHECK_INDEX(hcq_graph_alloc(g, T.dev, LARGE, 0, &e), 2);
     CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
     CHECK_INDEX(record_add(g, make_add(T.dev), beside, 0, 1), 4);
     CHECK_INDEX(record_word(g, hcq_view(in, 16, 4), 1, 4), 5);
     CHECK_INDEX(hcq_queue_host(g, host_nothing, NULL), 6);
     CHECK_INDEX(record_add(g, make_add(T.dev), in, 2, 1), 7);
     CHECK_OK(hcq_queue_access(g, 6, in, HCQ_ARG_INOUT));
-    CHECK_OK(hcq_queue_edge(g, 0, 1));
-    CHECK_OK(hcq_queue_edge(g, 1, 7));
+    CHECK_OK(hcq_graph_edge(g, 0, 1));
+    CHECK_OK(hcq_graph_edge(g, 1, 7));
     CHECK_OK(hcq_queue_variable(g, 5, HCQ_PART_VALUE, 2, 0));
 }
 

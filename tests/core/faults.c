@@ -64,7 +64,7 @@ static hcq_result open_device(uint32_t ordinal, hcq_device **device) {
     char name[32];
     desc.staging_bytes = 4096;
     desc.staging_count = 3;
-    desc.parked = 4;                   /* so that held submissions need more */
+    desc.held_pool = 4;                /* so that held submissions need more */
     desc.inflight = 16;
     test_mock_desc.room = 2;
     snprintf(name, sizeof name, "%s:%u", T.variant->backend, test_ordinal(ordinal));
@@ -151,7 +151,7 @@ static hcq_result append(scenario *c) {
 }
 
 static hcq_result submit_once(scenario *c, uint64_t value) {
-    const hcq_value list = hcq_number(value);
+    const hcq_value list = hcq_value_number(value);
     return hcq_queue_submit_with(c->q, c->dev, &list, 1, 0, &c->done);
 }
 
@@ -254,8 +254,8 @@ static hcq_result record_graph(scenario *c) {
     if (result != HCQ_OK) {
         return result;
     }
-    in = hcq_input(g, 0, NULL, 64);
-    hcq_queue_empty(g, c->dev, 64, 0, &e);
+    in = hcq_graph_input(g, 0, NULL, 64);
+    hcq_graph_alloc(g, c->dev, 64, 0, &e);
     record_word(g, in, 0, 4);
     for (int i = 0; i < 20; i++) {     /* so that every list has to grow */
         hcq_queue_fill(g, i % 2 ? hcq_view(c->there, 0, 4) : hcq_view(e, 0, 4), 4, 7, 4);
@@ -271,7 +271,7 @@ static hcq_result record_graph(scenario *c) {
     }
     result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 1, 0);
     for (int32_t i = 2; i < 12 && result == HCQ_OK; i++) {
-        result = hcq_queue_edge(g, i, i + 1);
+        result = hcq_graph_edge(g, i, i + 1);
     }
     if (result == HCQ_OK) {
         result = hcq_queue_access(g, 24, hcq_view(c->there, 0, 8), HCQ_ARG_INOUT);
@@ -288,7 +288,7 @@ static hcq_result record_far(scenario *c) {
 
 static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
                          hcq_point *point) {
-    const hcq_value values[2] = {hcq_value_of(c->in), hcq_number(value)};
+    const hcq_value values[2] = {hcq_value_buffer(c->in), hcq_value_number(value)};
     const hcq_submission s = {.queues = &c->graph, .queue_count = 1, .waits = wait,
                               .wait_count = wait != NULL, .values = values, .value_count = 2,
                               .flags = flags};
@@ -297,9 +297,9 @@ static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_
 
 static hcq_result print_graph(scenario *c) {
     static char text[16384];
-    size_t length = hcq_queue_print(c->graph, 0, text, sizeof text);
+    size_t length = hcq_graph_print(c->graph, 0, text, sizeof text);
     if (length != 0) {
-        length = hcq_queue_dot(c->graph, HCQ_COPY_LISTS, text, sizeof text);
+        length = hcq_graph_dot(c->graph, HCQ_COPY_LISTS, text, sizeof text);
     }
     return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }

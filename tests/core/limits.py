@@ -70,11 +70,11 @@ promises_in_one_place: HCQI_PROMISES=16384
 explain_long_chains: HCQI_PATH=64
 zeros_around_every_size: HCQI_ZERO_BYTES=16384
 handles_never_come_again: HCQI_SLOT_BITS=20 HCQI_SERIAL_MASK
-chain_on_a_small_stack held_values_are_small: .parked=4096
-parked_limit_refuses: .parked_limit=4194304
+chain_on_a_small_stack held_values_are_small: .held_pool=4096
+parked_limit_refuses: .held_limit=4194304
 forgotten_answers_say_so: .failure_ranges=65536
 temporaries_stay_bounded: .inflight=4096
-version_with_least_work_is_taken versions_of_those_that_wait: .slots=2
+version_with_least_work_is_taken versions_of_those_that_wait: .versions=2
 long_waits_explain_themselves: .timeout_ns=30s .explain_ns=5s
 profile_overflows: .events=65536
 profile_outlives_its_objects: .names=1024

@@ -12,8 +12,9 @@
 
 /* ---- what the cases name ---- */
 
-#define NUMBERS(a, b, c) ((hcq_value[3]){hcq_number(a), hcq_number(b), hcq_number(c)})
-#define BUFFER(b) ((hcq_value[1]){hcq_value_of(b)})
+#define NUMBERS(a, b, c) \
+    ((hcq_value[3]){hcq_value_number(a), hcq_value_number(b), hcq_value_number(c)})
+#define BUFFER(b) ((hcq_value[1]){hcq_value_buffer(b)})
 
 static struct {
     hcq_device *closed, *other, *devices[2], *half[3], *closes[3];
@@ -85,7 +86,7 @@ static void again(hcq_queue *q) {
         CHECK_INDEX(hcq_queue_custom(q, &F.type, F.bytes), 9);
         CHECK_INDEX(hcq_queue_wait_device(q, T.dev), 10);
     } else if (q == F.g) {
-        F.input = hcq_input(q, 0, NULL, 64);
+        F.input = hcq_graph_input(q, 0, NULL, 64);
         F.input_end = hcq_view(F.input, 32, 0);
         CHECK_INDEX(hcq_queue_fill(q, F.input, 64, 1, 4), 0);
         CHECK_INDEX(hcq_queue_exec(q, F.add, &F.args, sizeof F.args, F.one, F.one), 1);
@@ -186,7 +187,7 @@ static void fixture_queues(void) {
     static const hcq_queue_kind kinds[] = {HCQ_COMPUTE, HCQ_COMPUTE, HCQ_COPY, HCQ_GRAPH,
                                            HCQ_COMPUTE, HCQ_COMPUTE, HCQ_GRAPH};
     hcq_queue *strange = make_queue(T.dev, HCQ_GRAPH);
-    F.strange = hcq_input(strange, 7, NULL, 64); /* of another graph than F.g */
+    F.strange = hcq_graph_input(strange, 7, NULL, 64); /* of another graph than F.g */
     for (int i = 0; i < 7; i++) {
         *queues[i] = make_queue(T.dev, kinds[i]);
         again(*queues[i]);
@@ -198,7 +199,7 @@ static void fixture_queues(void) {
     F.both[1] = F.w;
     for (int i = 0; i < 17; i++) { F.crowd[i] = F.w; }
     F.sub = (hcq_submission){.queues = &F.w, .queue_count = 1};
-    F.given = hcq_value_of(F.x);
+    F.given = hcq_value_buffer(F.x);
     F.launch = (hcq_submission){.queues = &F.g, .queue_count = 1, .values = &F.given,
                                 .value_count = 1};
     F.steps = F.launch;
@@ -207,9 +208,9 @@ static void fixture_queues(void) {
     F.varied.queues = &F.v;
     F.varied.values = F.variables;
     F.varied.value_count = 3;
-    F.variables[0] = hcq_number(8);
-    F.variables[1] = hcq_value_of(F.b);
-    F.variables[2] = hcq_number(2);
+    F.variables[0] = hcq_value_number(8);
+    F.variables[1] = hcq_value_buffer(F.b);
+    F.variables[2] = hcq_value_number(2);
 }
 
 /* Queues that only their submission refuses: without an argument's buffer; with a freed
@@ -515,8 +516,8 @@ TEST_BARE(misuse_freed_twice) {
 /* A placeholder means something to its own graph, until that is reset. */
 TEST_BARE(misuse_old_placeholder) {
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
-    hcq_buffer e, in = hcq_input(g, 0, NULL, 64);
-    CHECK_INDEX(hcq_queue_empty(g, T.dev, 64, 0, &e), 0);
+    hcq_buffer e, in = hcq_graph_input(g, 0, NULL, 64);
+    CHECK_INDEX(hcq_graph_alloc(g, T.dev, 64, 0, &e), 0);
     const hcq_buffer holders[2] = {in, e};
     for (int i = 0; i < 2; i++) {
         CHECK_OK(hcq_queue_reset(g));

@@ -24,9 +24,9 @@ static uint64_t long_since;            /* 0, or how the next host command knows 
 /* Takes three times as long as everything since `long_since`, so that there
    is a bar with room for its name, however slow the machine is. */
 static hcq_result take_long(void *user) {
-    const uint64_t begin = hcq_sys_now_ns();
+    const uint64_t begin = hcq_now_ns();
     (void)user;
-    while (long_since != 0 && hcq_sys_now_ns() - begin < 3 * (begin - long_since)) { }
+    while (long_since != 0 && hcq_now_ns() - begin < 3 * (begin - long_since)) { }
     return HCQ_OK;
 }
 
@@ -103,7 +103,7 @@ static void save_all(const char *name) {
 
 static void write_files(const char *name, uint32_t launches, int one_by_one) {
     const hcq_profile_desc desc = {0, 16}; /* so few names that hashes collide */
-    const uint64_t began = hcq_sys_now_ns();
+    const uint64_t began = hcq_now_ns();
     CHECK_OK(hcq_profile_start(T.dev, &desc));
     CHECK_OK(hcq_profile_start(dev2(), &desc));
     launch(launches - 1, one_by_one);

@@ -421,7 +421,7 @@ TEST(long_arrays_are_nobodys_wait) {
         CHECK_OK(hcq_queue_variable(q, i, HCQ_PART_GRID_X, 1, 0));
         CHECK_OK(hcq_queue_access(q, i, word, HCQ_ARG_IN));
         CHECK_INDEX(record_add(graph, add, word, 0, 1), i);
-        CHECK_OK(i == 0 ? HCQ_OK : hcq_queue_edge(graph, i - 1, i));
+        CHECK_OK(i == 0 ? HCQ_OK : hcq_graph_edge(graph, i - 1, i));
     }
     CHECK_INDEX(hcq_queue_append(copy, q), 0);
     CHECK_OK(hcq_queue_bind(copy, dev));

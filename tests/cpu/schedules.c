@@ -162,7 +162,7 @@ static void sleep_for_2(void) {
 }
 
 static void sleep_a_while(void) {
-    hcqi_cpu_counter_sleep(&t.counter, 1, hcq_sys_now_ns() + 100000);
+    hcqi_cpu_counter_sleep(&t.counter, 1, hcq_now_ns() + 100000);
 }
 
 static void counter(void) { together(raise_twice, sleep_for_2, NULL); }
@@ -238,7 +238,7 @@ static void wait_for(uint32_t lane, uint64_t value) {
 
 /* From the start of the thread to its end. */
 static void engine(void) {
-    cpu_open(HCQ_CPU_NONE, HCQ_NEVER, 1);
+    cpu_open(HCQ_CPU_NO_WORKERS, HCQ_NEVER, 1);
     schedule_branch(1);
     t.input = 41;
     submit_one();
@@ -249,7 +249,7 @@ static void engine(void) {
 
 /* Two submissions to an engine that sleeps; `other` thread makes the second one. */
 static void engine_asleep(int other) {
-    cpu_open(HCQ_CPU_NONE, HCQ_NEVER, 1);
+    cpu_open(HCQ_CPU_NO_WORKERS, HCQ_NEVER, 1);
     schedule_settle();
     schedule_branch(1);
     if (other) { other = schedule_start(submit_one, "other"); }
@@ -269,7 +269,7 @@ static void engine_shared(void) { engine_asleep(1); }
    saw that the last one is done finds its chunk in the list. */
 static void engine_chunk(void) {
     uint32_t last = HCQI_CPU_CHUNK - 1, was = 2 * HCQI_CPU_LAP, ready = was + 1;
-    cpu_open(HCQ_CPU_NONE, HCQ_NEVER, 1);
+    cpu_open(HCQ_CPU_NO_WORKERS, HCQ_NEVER, 1);
     hcqi_cpu_engine *e = &cpu->engines[0];
     poke(&e->head_at, &last, sizeof last);
     poke(&e->tail_at, &last, sizeof last);
@@ -294,7 +294,7 @@ static void engine_chunk(void) {
 /* One engine's work waits for another's. */
 static void engines(void) {
     hcq_lane_point point = { .lane = &t.lanes[0].base, .value = 1 };
-    cpu_open(HCQ_CPU_NONE, HCQ_NEVER, 2);
+    cpu_open(HCQ_CPU_NO_WORKERS, HCQ_NEVER, 2);
     schedule_settle();
     schedule_branch(1);
     submit_to(0, NULL);
@@ -316,7 +316,7 @@ static void chunks_back(void) {
 static void chunks(void) {
     hcqi_cpu_chunk *was[2];
     uint32_t back[2] = { 0, 0 };
-    cpu_open(HCQ_CPU_NONE, HCQ_NEVER, 0);
+    cpu_open(HCQ_CPU_NO_WORKERS, HCQ_NEVER, 0);
     hcqi_cpu_engine *e = &cpu->engines[0];
     e->device = cpu;
     for (int i = 0; i < 2; i++) {
@@ -392,7 +392,7 @@ static void pool_spins(void) { share_two(2, 50000); }
 
 /* A submission, and a wait for one of `count` points, the others of which stay. */
 static void wait_for_any(uint32_t count) {
-    struct hcq_cpu_desc own = { .workers = HCQ_CPU_NONE };
+    struct hcq_cpu_desc own = { .workers = HCQ_CPU_NO_WORKERS };
     hcq_device_test no_copies = { .no_copy_lane = 1 };
     hcq_device_desc desc = {
         .memory = { schedule_alloc, schedule_free, NULL }, .explain_ns = HCQ_NEVER,

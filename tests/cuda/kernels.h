@@ -26,9 +26,9 @@ typedef struct spin_args { uint64_t go, began; } spin_args;
 
 OWN_KERNEL(own_spin) {
     const spin_args *k = HCQ_ARGS(spin_args, args);
-    uint64_t end = hcq_sys_now_ns() + BOUND;
+    uint64_t end = hcq_now_ns() + BOUND;
     __atomic_store_n(HCQ_PTR(uint32_t, k->began), 1, __ATOMIC_SEQ_CST);
-    while (!__atomic_load_n(HCQ_PTR(uint32_t, k->go), __ATOMIC_SEQ_CST) && hcq_sys_now_ns() < end) {
+    while (!__atomic_load_n(HCQ_PTR(uint32_t, k->go), __ATOMIC_SEQ_CST) && hcq_now_ns() < end) {
         mock_sleep(50000);
     }
 }
@@ -161,9 +161,9 @@ static void gate_shut(const gates *g, uint32_t gate) {
 }
 
 static void gate_until_begun(const gates *g, uint32_t gate) {
-    const uint64_t end = hcq_sys_now_ns() + BOUND;
+    const uint64_t end = hcq_now_ns() + BOUND;
     while (!__atomic_load_n(gate_word(g, gate, 1), __ATOMIC_SEQ_CST)) {
-        CHECK(hcq_sys_now_ns() < end);
+        CHECK(hcq_now_ns() < end);
         mock_sleep(20000);
     }
 }

@@ -19,7 +19,7 @@ static void stage_import_event(const stage *g, const hcq_cuda_info *info) {
     }
     if (R.EventCreate(&event, RAW_NO_TIMES) == 0) {
         if (R.EventRecord(event, lane.stream) == 0 &&
-            TAKE(hcq_cuda_import_event(g->device, event, &done))) {
+            TAKE(hcq_cuda_event_import(g->device, event, &done))) {
             TAKE(hcq_wait(&done, 1, HCQ_ALL, 5 * SECOND));
         }
         (void)R.EventDestroy(event);
@@ -76,7 +76,7 @@ static void mishap_play(uint32_t flags, int error) {
     test_cuda_desc.flags |= flags & ~(uint32_t)STAGE_MAY_LEAVE;
     stage_play(&g, "CUDA", &desc, stage_native);
     if (g.device && stage_is_lost) {
-        stage_is_bad |= hcq_device_error(g.device, &info) != HCQ_OK;
+        stage_is_bad |= hcq_device_error_take(g.device, &info) != HCQ_OK;
         stage_is_bad |= info.result != HCQ_ERROR_LOST || strncmp(info.native, "cu", 2) != 0;
         stage_is_bad |= error >= 700 && info.native_code != error;
         stage_is_bad |= g.lone && hcq_queue_submit(g.lone, g.device, NULL) != HCQ_ERROR_LOST;
@@ -103,7 +103,7 @@ static int trap_main(void) {
     bad |= hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one) != 0;
     hcq_point done = submit_of(q, device);
     bad |= hcq_wait(&done, 1, HCQ_ALL, BOUND) != HCQ_ERROR_LOST;
-    bad |= hcq_device_error(device, &info) != HCQ_OK || info.result != HCQ_ERROR_LOST ||
+    bad |= hcq_device_error_take(device, &info) != HCQ_OK || info.result != HCQ_ERROR_LOST ||
            info.native_code == 0;
     bad |= hcq_close(device) != HCQ_OK;
     hcq_device_desc desc = test_desc();
@@ -263,7 +263,7 @@ TEST_ALONE(errors_name_the_command) {
         (void)submit_of(good, device);
         gate_let(&g, 0);
         WAIT_RESULT(done, HCQ_ERROR_LOST);
-        CHECK_OK(hcq_device_error(device, &error));
+        CHECK_OK(hcq_device_error_take(device, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_LOST);
         CHECK_U64(error.native_code, 700);
         CHECK(strncmp(error.native, "cu", 2) == 0);

@@ -99,8 +99,8 @@ TEST(points_without_events) {
     for (uint32_t i = 0; i < 3; i++) {
         CHECK_OK(hcq_cuda_event_acquire(T.dev, all[i], &event));
         CHECK(event != NULL);
-        for (uint64_t end = hcq_sys_now_ns() + BOUND; !raw_event_done(T.dev, event);) {
-            CHECK(hcq_sys_now_ns() < end); /* nothing is before it */
+        for (uint64_t end = hcq_now_ns() + BOUND; !raw_event_done(T.dev, event);) {
+            CHECK(hcq_now_ns() < end); /* nothing is before it */
         }
         CHECK_OK(hcq_cuda_event_release(T.dev, event));
     }
@@ -203,7 +203,7 @@ static void import_on(uint32_t way) {
         }
         raw_set(&a, i, i + 1, streams[i % STREAMS]);
         raw_event event = raw_record(streams[i % STREAMS]);
-        CHECK_OK(hcq_cuda_import_event(device, event, &points[i]));
+        CHECK_OK(hcq_cuda_event_import(device, event, &points[i]));
         RAW_OK(R.EventRecord(event, other));
         RAW_OK(R.EventDestroy(event));
     }
@@ -246,7 +246,7 @@ static hcq_point timeline_import(hcq_device *dev, uint32_t way) {
     hcq_point point;
     raw_spin(&timeline_side.gates, way, timeline_side.side.stream);
     raw_event event = raw_record(timeline_side.side.stream);
-    CHECK_OK(hcq_cuda_import_event(dev, event, &point));
+    CHECK_OK(hcq_cuda_event_import(dev, event, &point));
     RAW_OK(R.EventDestroy(event));
     return point;
 }

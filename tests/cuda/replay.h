@@ -99,7 +99,7 @@ TEST(one_patch_is_one_node) {
 TEST(single_commands_are_launched) {
     for (uint32_t graphs = 0; graphs < 2; graphs++) {
         hcq_device_desc desc = test_desc();
-        desc.slots = 1;
+        desc.versions = 1;
         test_cuda_desc.flags |= graphs ? 0 : HCQ_CUDA_NO_GRAPHS;
         hcq_device *device = test_open(0, &desc);
         hcq_buffer words = make_words(device, 4);

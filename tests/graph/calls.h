@@ -44,7 +44,7 @@ typedef enum call_kind {
 } call_kind;
 
 static const char *const call_names[] = {"mix", "copy", "fill", "write", "host", "custom",
-                                         "barrier", "stamp", "empty"};
+                                         "barrier", "stamp", "alloc"};
 
 /* Programs: one kernel, declared in three ways. */
 enum { SHAPE_INOUT, SHAPE_OUT, SHAPE_LOOSE, SHAPES };
@@ -361,7 +361,7 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     case CALL_STAMP:
         return hcq_queue_timestamp(q, W.stamp);
     default:
-        return hcq_queue_empty(q, W.devices[c->device], g->sizes[c->dst.name], 0,
+        return hcq_graph_alloc(q, W.devices[c->device], g->sizes[c->dst.name], 0,
                                &g->buffers[c->dst.name]);
     }
 }
@@ -390,10 +390,10 @@ static void declare_inputs(graph *g, hcq_queue *q) {
         if (!g->sizes[name]) {
             continue;
         }
-        g->buffers[name] = hcq_input(q, INPUT_NUMBER(n), W.devices[g->device_of[name]],
-                                     g->sizes[name]);
+        g->buffers[name] = hcq_graph_input(q, INPUT_NUMBER(n), W.devices[g->device_of[name]],
+                                           g->sizes[name]);
         if (g->buffers[name].size != g->sizes[name]) {
-            wrong("hcq_input %u is refused", n);
+            wrong("hcq_graph_input %u is refused", n);
         }
     }
 }
@@ -416,7 +416,7 @@ static int is_plain(const graph *g, const call *c) {
 static void record_edges(graph *g, hcq_queue *q, uint32_t first, uint32_t end) {
     for (uint32_t i = 0; i < g->edge_count; i++) {
         if (!g->edges[i].is_recorded && g->edges[i].before >= first && g->edges[i].after < end) {
-            MUST(hcq_queue_edge(q, (int32_t)(g->edges[i].before - first),
+            MUST(hcq_graph_edge(q, (int32_t)(g->edges[i].before - first),
                                 (int32_t)(g->edges[i].after - first)));
             g->edges[i].is_recorded = 1;
         }

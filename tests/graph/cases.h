@@ -156,7 +156,7 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
     memset(&P, 0, sizeof P);
     record_host(q, 0, c->held ? dev2() : T.dev, hold_first);
     for (uint32_t n = 0; n < inputs_of(c); n++) {
-        inputs[n] = hcq_input(q, n, NULL, INPUT_WORDS * 4);
+        inputs[n] = hcq_graph_input(q, n, NULL, INPUT_WORDS * 4);
         CHECK_U64(inputs[n].size, INPUT_WORDS * 4);
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -168,7 +168,7 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
         watched = i == c->watched ? used[0] : watched;
     }
     record_host(q, 3, c->watched ? dev2() : T.dev, count_passed);
-    CHECK_OK(hcq_queue_edge(q, 0, (int32_t)(1 + c->held)));
+    CHECK_OK(hcq_graph_edge(q, 0, (int32_t)(1 + c->held)));
     CHECK_OK(hcq_queue_access(q, 3, watched, HCQ_ARG_IN)); /* an edge would order launches, too */
 }
 
@@ -182,8 +182,8 @@ static uint32_t *case_word(const overlap_case *c, uint32_t number, uint32_t oper
 static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hcq_point *point) {
     hcq_value inputs[2];
     for (uint32_t n = 0; n < 2; n++) {
-        inputs[n] = hcq_value_of(hcq_view(C.buffers[c->inputs[number][n].cell],
-                                          c->inputs[number][n].word * 4, INPUT_WORDS * 4));
+        inputs[n] = hcq_value_buffer(hcq_view(C.buffers[c->inputs[number][n].cell],
+                                              c->inputs[number][n].word * 4, INPUT_WORDS * 4));
     }
     hcq_submission s = {.queues = &q, .queue_count = 1, .values = inputs,
                         .value_count = inputs_of(c), .flags = c->flags};
@@ -202,9 +202,9 @@ static void run_overlap_case(const overlap_case *c) {
     for (uint32_t i = 0; i < c->launches; i++) {
         case_launch(q, c, i, &points[i]);
     }
-    const uint64_t until = hcq_sys_now_ns() + (c->overtakes ? BOUND : 10000000);
+    const uint64_t until = hcq_now_ns() + (c->overtakes ? BOUND : 10000000);
     int overtook = 0;
-    while (!overtook && hcq_sys_now_ns() < until) {
+    while (!overtook && hcq_now_ns() < until) {
         mock_sleep(20000);
         overtook = __atomic_load_n(&P.passed, __ATOMIC_ACQUIRE) == c->launches;
     }
@@ -222,7 +222,7 @@ static void run_overlap_case(const overlap_case *c) {
 TEST(overlapping_launches_keep_what_matters) {
     hcq_device_desc desc = test_desc();
     NEEDS_MAP
-    desc.slots = 4;
+    desc.versions = 4;
     CHECK_OK(hcq_close(T.dev));
     T.dev = test_open(0, &desc);
     T.dev2 = test_open(1, &desc);
@@ -246,7 +246,7 @@ TEST(launches_follow_an_older_plan) {
     record_host(q, 0, T.dev, hold_first);
     CHECK_INDEX(hcq_queue_copy(q, to[0], from, 4), 1);
     CHECK_INDEX(hcq_queue_copy(q, copied, other, 4), 2);
-    CHECK_OK(hcq_queue_edge(q, 0, 1));
+    CHECK_OK(hcq_graph_edge(q, 0, 1));
     CHECK_OK(hcq_submit(T.dev, &sub, 1, &points[0]));
     CHECK_OK(hcq_queue_update_copy(q, 1, &to[1], NULL, HCQ_KEEP));
     CHECK_OK(hcq_queue_update_copy(q, 2, NULL, &to[0], HCQ_KEEP));
@@ -301,7 +301,7 @@ static void record_turn(launcher *l, uint32_t who, told *lists) {
     for (int32_t i = 0; i < 4; i++) {
         uint32_t d = ((uint32_t)i + who) % 2;
         record_change(l->queue, 2 + i, d, (uint32_t)i, cell(d), cell(d + 2 * (1 + who)));
-        CHECK(i == 0 || hcq_queue_edge(l->queue, 1 + i, 2 + i) == HCQ_OK);
+        CHECK(i == 0 || hcq_graph_edge(l->queue, 1 + i, 2 + i) == HCQ_OK);
     }
 }
 
@@ -336,7 +336,7 @@ TEST(two_threads_share_buffers) {
 TEST(appended_memory_is_stated) {
     hcq_queue *part = make_queue(T.dev, HCQ_GRAPH), *g = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer e;
-    CHECK_INDEX(hcq_queue_empty(part, T.dev, 64, 0, &e), 0);
+    CHECK_INDEX(hcq_graph_alloc(part, T.dev, 64, 0, &e), 0);
     CHECK_INDEX(hcq_queue_host(part, count_passed, NULL), 1);
     CHECK_OK(hcq_queue_access(part, 1, e, HCQ_ARG_OUT));
     CHECK_INDEX(hcq_queue_fill(part, e, 64, 1, 4), 2);

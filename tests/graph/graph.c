@@ -47,7 +47,7 @@ static hcq_device *open_setting(uint32_t index) {
     desc.compute_lanes = s->compute_lanes;
     desc.copy_lanes = s->copy_lanes;
     desc.spin_ns = s->spin_ns;
-    desc.slots = index % 3 ? 4 : 0;
+    desc.versions = index % 3 ? 4 : 0;
     test_cpu_desc.flags |= s->cpu_flags;
     return test_open(index % MOCK_ORDINALS, &desc);
 }
@@ -133,7 +133,7 @@ static void world_close(void) {
 /* ---- random graphs ---- */
 
 static void run_seeds(uint64_t seeds, const char *others) {
-    uint64_t start = hcq_sys_now_ns();
+    uint64_t start = hcq_now_ns();
     memset(&R, 0, sizeof R);
     world_open(others);
     for (uint64_t i = 0; i < seeds; i++) {
@@ -141,7 +141,7 @@ static void run_seeds(uint64_t seeds, const char *others) {
     }
     fprintf(stderr, "%llu seeds in %.1f s: %llu plans, %llu waits, %llu overlaps, "
             "%llu calls on copy lanes, %llu bridges; %llu launches, %llu while another ran\n",
-            (unsigned long long)seeds, (double)(hcq_sys_now_ns() - start) / 1e9,
+            (unsigned long long)seeds, (double)(hcq_now_ns() - start) / 1e9,
             (unsigned long long)R.plans, (unsigned long long)R.waits,
             (unsigned long long)R.overlaps, (unsigned long long)R.copy_calls,
             (unsigned long long)R.bridges,

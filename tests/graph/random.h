@@ -133,11 +133,12 @@ static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *poin
         if (is_touched(g, FIRST_INPUT + n, 0)) { /* others may be missing; larger is fine */
             hcq_buffer view = hcq_view(W.memory[b->memory], b->at,
                                        chance(50) ? g->sizes[FIRST_INPUT + n] : 0);
-            values[INPUT_NUMBER(n)] = chance(50) ? hcq_value_of(view) : hcq_number(view.address);
+            values[INPUT_NUMBER(n)] =
+                chance(50) ? hcq_value_buffer(view) : hcq_value_number(view.address);
         }
     }
     for (uint32_t v = 0; v < VARIABLES; v++) {
-        values[VARIABLE_NUMBER(v)] = hcq_number(l->variables[v]);
+        values[VARIABLE_NUMBER(v)] = hcq_value_number(l->variables[v]);
     }
     hcq_submission s = {.waits = &W.gate, .wait_count = l->held && W.shut, .queues = &g->queue,
                         .queue_count = 1, .values = values, .value_count = INPUT_NUMBER(INPUTS),
@@ -492,7 +493,7 @@ static void run_seed(uint64_t seed) {
     g->queue = NULL;
     for (uint32_t d = 0; d < DEVICES; d++) {
         hcq_error_info error;
-        MUST(hcq_device_error(W.devices[d], &error));
+        MUST(hcq_device_error_take(W.devices[d], &error));
         if (error.result != HCQ_OK) {
             wrong("device %u has met %s", d, hcq_result_name(error.result));
         }

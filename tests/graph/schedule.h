@@ -173,7 +173,7 @@ static void check_schedule(const graph *whole, uint32_t flags) {
     hcqi_schedule s;
     char text[64] = "x";
     if (!g->can_step) {
-        if (hcq_queue_dot(g->queue, flags, text, sizeof text) != 0 || text[0] != 0) {
+        if (hcq_graph_dot(g->queue, flags, text, sizeof text) != 0 || text[0] != 0) {
             wrong("a schedule that cannot be has a text");
         }
         return;
@@ -356,7 +356,7 @@ TEST(schedules_by_the_rules) {
         }
         post_open(&p);
         rules[i].record(&p);
-        if (hcq_queue_print(p.q, rules[i].flags, text, sizeof text) != strlen(rules[i].text) ||
+        if (hcq_graph_print(p.q, rules[i].flags, text, sizeof text) != strlen(rules[i].text) ||
             strcmp(text, rules[i].text) != 0) {
             fprintf(stderr, "%s:\n%swanted:\n%s", rules[i].name, text, rules[i].text);
             fail();

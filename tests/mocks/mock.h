@@ -139,7 +139,7 @@ static void mock_fill(const mock_device *d, const hcq_packet *packet) {
 }
 
 static void mock_execute(const mock_device *d, const hcq_packet *packet) {
-    const uint64_t size = packet->u.copy.size, now = hcq_sys_now_ns() + MOCK_CLOCK_OFFSET;
+    const uint64_t size = packet->u.copy.size, now = hcq_now_ns() + MOCK_CLOCK_OFFSET;
     switch (packet->kind) {
     case 0: /* a custom command that does nothing */
     case HCQ_COMMAND_BARRIER:
@@ -168,13 +168,13 @@ static void mock_execute(const mock_device *d, const hcq_packet *packet) {
 
 static void mock_wait_one(const mock_device *d, const hcq_lane_point *wait) {
     const mock_lane *lane = (const mock_lane *)wait->lane->native;
-    uint64_t start = hcq_sys_now_ns();
+    uint64_t start = hcq_now_ns();
     if (wait->lane->self != d) {
         mock_abort("a wait for another device was handed over: instance, lane", d->instance,
                    wait->lane->index);
     }
     while (mock_load(&lane->counters[wait->counter]) < wait->value) {
-        if (hcq_sys_now_ns() - start > MOCK_WATCHDOG_NS) {
+        if (hcq_now_ns() - start > MOCK_WATCHDOG_NS) {
             mock_abort("the FIFO waits for a counter of this lane: value, lane", wait->value,
                        wait->lane->index);
         }
@@ -354,12 +354,12 @@ static uint64_t mock_completed(void *self, hcq_lane *lane, uint32_t counter) {
 static hcq_result mock_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
                             uint64_t timeout_ns, int serves) {
     mock_device *d = (mock_device *)self;
-    uint64_t start = hcq_sys_now_ns();
+    uint64_t start = hcq_now_ns();
     while (mock_completed(d, lane, counter) < value) {
         if (mock_is_lost(d)) {
             return HCQ_ERROR_LOST;
         }
-        if (hcq_sys_now_ns() - start >= timeout_ns ||
+        if (hcq_now_ns() - start >= timeout_ns ||
             (serves && __atomic_exchange_n(&d->kicked, 0, __ATOMIC_ACQ_REL))) {
             return HCQ_TIMEOUT;
         }
@@ -385,7 +385,7 @@ static void mock_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
 
 static hcq_result mock_clock(void *self, hcq_clock *clock) {
     (void)self;
-    clock->host_ns = hcq_sys_now_ns();
+    clock->host_ns = hcq_now_ns();
     clock->device_ns = clock->host_ns + MOCK_CLOCK_OFFSET;
     clock->error_ns = 0;
     return HCQ_OK;

@@ -312,7 +312,7 @@ TEST_BARE(clock_begins_again) {
     for (uint32_t way = 0; way < 8; way++) {
         driver_is("vkmock");
         uint64_t wrap = (uint64_t)10 << 32, last = 0; /* 10 ns, 32 bits */
-        uint64_t end = hcq_sys_now_ns() + 120000000;
+        uint64_t end = hcq_now_ns() + 120000000;
         mock_vk_options.flags |= way / 2 == 1 ? MOCK_VK_WRONG_CLOCK : 0;
         mock_vk_options.without |= way / 2 == 2 ? MOCK_VK_NO_CALIBRATION : 0;
         mock_vk_options.without |= way / 2 == 3 ? MOCK_VK_NO_HOST_RESET : 0;
@@ -322,11 +322,11 @@ TEST_BARE(clock_begins_again) {
         hcq_signal s = make_signal(device, 0);
         hcq_queue *q = make_queue(device, way % 2 ? HCQ_COPY : HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
-        while (last == 0 || hcq_sys_now_ns() < end) {
-            uint64_t stamp = 0, before = hcq_sys_now_ns();
+        while (last == 0 || hcq_now_ns() < end) {
+            uint64_t stamp = 0, before = hcq_now_ns();
             hcq_clock clock;
             submit_and_wait(q, device);
-            uint64_t after = hcq_sys_now_ns();
+            uint64_t after = hcq_now_ns();
             CHECK_OK(hcq_signal_timestamp(s, &stamp));
             CHECK_OK(hcq_device_clock(device, &clock));
             uint64_t host = hcq_clock_to_host(&clock, stamp);
@@ -485,7 +485,7 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     asker_start(&a, device, ask_what_is_done);
     asker_start(&b, device, ask_to_submit);
     for (uint64_t i = 1; i <= DRAWN; i++) {
-        CHECK_OK(hcq_vulkan_import_point(device, r.a, i, &drawn));
+        CHECK_OK(hcq_vulkan_point_import(device, r.a, i, &drawn));
         CHECK_OK(submit_lists(device, &drawn, NULL, 0, &done));
         if (i > AHEAD) {
             rig_signal(&r, r.a, i - AHEAD);

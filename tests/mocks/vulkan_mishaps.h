@@ -36,7 +36,7 @@ TEST_BARE(refused_submits) {
         CHECK(failed || k > 2);
         CHECK(first != HCQ_TIMEOUT && second != HCQ_TIMEOUT);
         CHECK(test_poll(hcq_at(s, 1)) == HCQ_OK || second < 0);
-        CHECK_OK(hcq_device_error(device, &error));
+        CHECK_OK(hcq_device_error_take(device, &error));
         CHECK(failed == (error.result < 0));
         mock_vk_clear();
         CHECK(first == HCQ_OK || READ32(words, 0) != 2); /* ended where it failed */
@@ -75,7 +75,7 @@ TEST_BARE(lost_devices) {
         WAIT_RESULT(held, HCQ_ERROR_LOST);
         CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
         CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
-        CHECK_OK(hcq_device_error(device, &error));
+        CHECK_OK(hcq_device_error_take(device, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_LOST);
         CHECK(strncmp(error.native, "vk", 2) == 0 && error.native_code == VK_ERROR_DEVICE_LOST);
         (void)hcq_close(device);

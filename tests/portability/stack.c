@@ -34,7 +34,7 @@ static hcq_result release_many(hcq_device *device, hcq_buffer buffer) {
         (void)hcq_queue_fill(queue, buffer, 64, 0, 4);
         (void)hcq_queue_variable(queue, 0, HCQ_PART_VALUE, 0, 0);
         for (uint64_t k = 0; k < 2 && r == HCQ_OK; k++) {
-            const hcq_value values[1] = {hcq_number(i + k)};
+            const hcq_value values[1] = {hcq_value_number(i + k)};
             hcq_submission s = {.queues = &queue, .queue_count = 1, .values = values,
                                 .value_count = 1, .waits = &open, .wait_count = 1,
                                 .flags = HCQ_UNORDERED};

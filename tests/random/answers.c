@@ -43,11 +43,11 @@ static int collect(actor *me) {
 
 /* Others make their moves, too: it gets less some time. */
 static void throttle(actor *me) {
-    uint64_t until = hcq_sys_now_ns() + long_timeout();
+    uint64_t until = hcq_now_ns() + long_timeout();
     while (!collect(me)) {
         claim *own = me->subs[me->open[0]].own;
         if (!make_move(me, 0)) {
-            ask("a wait for room", own, 1000000, hcq_sys_now_ns() > until);
+            ask("a wait for room", own, 1000000, hcq_now_ns() > until);
         }
     }
 }
@@ -271,7 +271,7 @@ static void close_run(void) {
 
 TEST_BARE(answers_stay) {
     uint32_t seconds = O.signals ? O.signals : O.seconds;
-    uint64_t begin = hcq_sys_now_ns(), until = begin + (uint64_t)seconds * SECOND;
+    uint64_t begin = hcq_now_ns(), until = begin + (uint64_t)seconds * SECOND;
     uint64_t rounds = T.rounds ? T.rounds : seconds ? UINT64_MAX : T.quick ? 3 : 6;
     W.random = T.seed * 0x9e3779b97f4a7c15ull + 7;
     W.desc = test_desc();
@@ -282,7 +282,7 @@ TEST_BARE(answers_stay) {
     T.cuda_left = cuda_left();
 #endif
     for (round_number = 0; round_number < rounds; round_number++) {
-        if (seconds && hcq_sys_now_ns() >= until) { break; }
+        if (seconds && hcq_now_ns() >= until) { break; }
         open_run();
         if (O.signals) {
             interrupt_start();
@@ -298,7 +298,7 @@ TEST_BARE(answers_stay) {
     fprintf(stderr, "%llu submissions, %llu failed, %llu runs, %llu interrupts, %llu ms\n",
             (unsigned long long)W.total, (unsigned long long)W.failed,
             (unsigned long long)round_number, (unsigned long long)E.interrupts,
-            (unsigned long long)(hcq_sys_now_ns() - begin) / 1000000);
+            (unsigned long long)(hcq_now_ns() - begin) / 1000000);
     if (O.signals && E.interrupts < 1000) {
         wrong("hardly anything was interrupted");
     }

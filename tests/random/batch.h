@@ -404,7 +404,7 @@ static void submit(actor *me, const draft *d, claim *own) {
                         .queue_count = d->part_count, .signals = &d->raise,
                         .signal_count = d->raise.value != 0, .affinity = d->affinity,
                         .flags = d->ordered ? 0 : HCQ_UNORDERED};
-    const hcq_value number = hcq_number(index);
+    const hcq_value number = hcq_value_number(index);
     s.values = &number;
     s.value_count = d->kept ? 1 : 0;
     if (chance(me, 5)) {

@@ -114,8 +114,8 @@ static void failing(bench *b) {
             WAIT_RESULT(after, HCQ_ERROR_HOST);
         }
     }
-    CHECK_OK(hcq_device_error(T.dev, &error));
-    CHECK_OK(hcq_device_error(dev2(), &error));
+    CHECK_OK(hcq_device_error_take(T.dev, &error));
+    CHECK_OK(hcq_device_error_take(dev2(), &error));
     log_clear();
 }
 

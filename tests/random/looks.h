@@ -9,7 +9,7 @@
 static uint64_t short_timeout(actor *me) {
     uint64_t timeout = pick(me, 300000);
     return chance(me, 60) ? 0 : chance(me, 50) ? timeout
-                                               : HCQ_DEADLINE(hcq_sys_now_ns() + timeout);
+                                               : HCQ_DEADLINE(hcq_now_ns() + timeout);
 }
 
 /* Of any thread. */
@@ -183,8 +183,8 @@ static uint32_t note_calls(const note *n) {
 
 /* At the end: each has run once, or was cancelled. */
 static void check_note(const note *n) {
-    uint64_t until = hcq_sys_now_ns() + long_timeout();
-    while (!n->cancelled && !note_calls(n) && hcq_sys_now_ns() < until) {
+    uint64_t until = hcq_now_ns() + long_timeout();
+    while (!n->cancelled && !note_calls(n) && hcq_now_ns() < until) {
         mock_sleep(100000);
     }
     if (note_calls(n) != !n->cancelled) {

@@ -25,7 +25,7 @@ static TEST_UNUSED uint64_t allocations(void) {
 }
 
 static hcq_device *device_with_slots(uint32_t slots) {
-    return OPEN_WITH(0, .slots = slots);
+    return OPEN_WITH(0, .versions = slots);
 }
 
 /* Submits to one lane, behind a point and raising another, if they are given. */
@@ -54,8 +54,8 @@ static TEST_UNUSED hcq_point submit_values(hcq_queue *queue, hcq_device *device,
                                            const uint64_t *numbers, uint32_t count) {
     hcq_value list[HCQ_MAX_VALUES];
     hcq_point done = {{0}, 0};
-    CHECK_OK(hcq_queue_submit_with(queue, device, values_of(list, numbers, count, NULL, 0), count, 0,
-                                   &done));
+    const hcq_value *values = values_of(list, numbers, count, NULL, 0);
+    CHECK_OK(hcq_queue_submit_with(queue, device, values, count, 0, &done));
     return done;
 }
 

@@ -482,7 +482,7 @@ static TEST_UNUSED uint64_t test_query(hcq_device *device, uint32_t key) {
 /* Long loops call it: a word now and then, for whoever ends what says nothing. */
 static TEST_UNUSED void test_alive(void) {
     static uint64_t last;
-    uint64_t now = hcq_sys_now_ns();
+    uint64_t now = hcq_now_ns();
     if (last == 0) { last = now; }
     if (now - last > 20 * SECOND) {
         fprintf(stderr, "...\n");
@@ -585,9 +585,9 @@ static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc
     char name[32];
     ordinal = test_ordinal(ordinal);
     snprintf(name, sizeof name, ordinal ? "%s:%u" : "%s", T.variant->backend, ordinal);
-    uint64_t began = hcq_sys_now_ns();
+    uint64_t began = hcq_now_ns();
     CHECK_OK(hcq_open(name, &own, &device));
-    began = hcq_sys_now_ns() - began;
+    began = hcq_now_ns() - began;
     T.open_ns = began > T.open_ns ? began : T.open_ns;
     return device;
 }
@@ -613,15 +613,15 @@ static TEST_UNUSED hcq_device *dev2(void) {
    drifted apart by 100 millionths since. */
 static TEST_UNUSED uint64_t test_clock_bound(uint64_t call_ns) {
     uint64_t longest = call_ns > T.open_ns ? call_ns : T.open_ns;
-    return longest + 1000 + (hcq_sys_now_ns() - T.began_ns) / 10000;
+    return longest + 1000 + (hcq_now_ns() - T.began_ns) / 10000;
 }
 
 /* Reads both clocks, and holds the reading against the host's. */
 static TEST_UNUSED hcq_clock test_clock(const char *file, int line, hcq_device *device) {
     hcq_clock clock;
-    uint64_t before = hcq_sys_now_ns();
+    uint64_t before = hcq_now_ns();
     test_result(file, line, "hcq_device_clock", hcq_device_clock(device, &clock), HCQ_OK);
-    uint64_t after = hcq_sys_now_ns();
+    uint64_t after = hcq_now_ns();
     if (clock.error_ns > test_clock_bound(after - before) ||
         clock.host_ns + clock.error_ns < before || clock.host_ns > after + clock.error_ns) {
         test_fail(file, line, "read between %llu and %llu, opened in %llu: %llu, error %llu",
@@ -684,7 +684,7 @@ static void test_warm_up(void) {
 static TEST_UNUSED int test_setup(void **state) {
     T.running = (const char *)*state;
     memset(&T.memory, 0, sizeof T.memory);
-    T.began_ns = hcq_sys_now_ns();
+    T.began_ns = hcq_now_ns();
     T.open_ns = 0;
     log_clear();
     signal(SIGALRM, test_alarm);
@@ -860,10 +860,10 @@ static TEST_UNUSED const hcq_value *values_of(hcq_value *list, const uint64_t *n
                                               uint32_t count, const hcq_buffer *buffers,
                                               uint32_t buffer_count) {
     for (uint32_t i = 0; i < count; i++) {
-        list[i] = hcq_number(numbers[i]);
+        list[i] = hcq_value_number(numbers[i]);
     }
     for (uint32_t i = 0; i < buffer_count; i++) {
-        list[count + i] = hcq_value_of(buffers[i]);
+        list[count + i] = hcq_value_buffer(buffers[i]);
     }
     return list;
 }
@@ -883,10 +883,10 @@ typedef struct meeting { uint32_t came, all; } meeting;
 /* As many blocks as are to meet run at the same time, for so long that workers are woken. */
 static TEST_UNUSED void k_meet(const void *args, const hcq_block *b) {
     meeting *m = (meeting *)b->user;
-    const uint64_t begin = hcq_sys_now_ns();
+    const uint64_t begin = hcq_now_ns();
     __atomic_add_fetch(&m->came, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&m->came, __ATOMIC_SEQ_CST) < m->all ||
-           hcq_sys_now_ns() - begin < SECOND / 5000) { sched_yield(); }
+           hcq_now_ns() - begin < SECOND / 5000) { sched_yield(); }
     (void)args;
 }
 

@@ -59,7 +59,7 @@ TEST(engine_and_hcq_take_turns) {
         hcq_point drawn;
         hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
         engine_submit(engine_copy(src, 0, input, i), before, value, own, i + 1);
-        CHECK_OK(hcq_vulkan_import_point(dev, own, i + 1, &drawn));
+        CHECK_OK(hcq_vulkan_point_import(dev, own, i + 1, &drawn));
         CHECK_INDEX(hcq_queue_wait(q, drawn), 0);
         CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, dims_one, dims_one), 1);
         done = submit_of(q, dev);
@@ -101,7 +101,7 @@ TEST(handles_of_a_lent_device) {
     CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_COMPUTE, 1, &lane), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_device_retain(dev));
     CHECK_OK(hcq_close(dev));
-    CHECK_RESULT(hcq_vulkan_import_point(dev, E.semaphores[0], 1, &none), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_vulkan_point_import(dev, E.semaphores[0], 1, &none), HCQ_ERROR_CLOSED);
     (void)hcq_device_release(dev);
     rig_close(&E);
 }
@@ -130,13 +130,13 @@ TEST(import_point_refuses) {
     char lines[400] = "";
     FILE *user = stderr;
     hcq_point got;
-    CHECK_RESULT(hcq_vulkan_import_point(cpu, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
-    CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_vulkan_point_import(cpu, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_vulkan_point_import(T.dev, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
     stderr = fmemopen(lines, sizeof lines, "w");
-    const hcq_result results[] = {hcq_vulkan_import_point(NULL, some, 1, &got),
-                                  hcq_vulkan_import_point(T.dev, VK_NULL_HANDLE, 1, &got),
-                                  hcq_vulkan_import_point(T.dev, some, 1, NULL),
-                                  hcq_vulkan_import_point(T.dev, some, above, &got)};
+    const hcq_result results[] = {hcq_vulkan_point_import(NULL, some, 1, &got),
+                                  hcq_vulkan_point_import(T.dev, VK_NULL_HANDLE, 1, &got),
+                                  hcq_vulkan_point_import(T.dev, some, 1, NULL),
+                                  hcq_vulkan_point_import(T.dev, some, above, &got)};
     fclose(stderr);
     stderr = user;
     for (uint32_t i = 0; i < 4; i++) {
@@ -201,21 +201,21 @@ TEST(points_of_an_engine) {
     hcq_device *dev = rig_lend(&E);
     const VkSemaphore *all = E.semaphores;
     for (uint32_t i = 0; i < 4; i++) {
-        CHECK_OK(hcq_vulkan_import_point(dev, all[i], 10 + i, &points[i]));
+        CHECK_OK(hcq_vulkan_point_import(dev, all[i], 10 + i, &points[i]));
     }
-    CHECK_RESULT(hcq_vulkan_import_point(dev, all[4], 1, &again), HCQ_ERROR_LIMIT);
+    CHECK_RESULT(hcq_vulkan_point_import(dev, all[4], 1, &again), HCQ_ERROR_LIMIT);
     CHECK(log_has("4 at once"));
-    CHECK_RESULT(hcq_vulkan_import_point(dev, all[1], 11, &again), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_import_point(dev, all[1], 3, &again), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_point_import(dev, all[1], 11, &again), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_point_import(dev, all[1], 3, &again), HCQ_ERROR_INVALID);
     CHECK(log_has("value"));
-    CHECK_OK(hcq_vulkan_import_point(dev, all[1], 20, &again));
+    CHECK_OK(hcq_vulkan_point_import(dev, all[1], 20, &again));
     CHECK_RESULT(test_poll(points[0]), HCQ_TIMEOUT);
     rig_signal(&E, all[2], 11);         /* one below */
     CHECK_RESULT(test_poll(points[2]), HCQ_TIMEOUT);
     rig_signal(&E, all[2], 100);
     WAIT_OK(points[2]);
-    CHECK_OK(hcq_vulkan_import_point(dev, all[4], 1, &points[4]));
-    CHECK_RESULT(hcq_vulkan_import_point(dev, all[2], 101, &points[2]), HCQ_ERROR_LIMIT);
+    CHECK_OK(hcq_vulkan_point_import(dev, all[4], 1, &points[4]));
+    CHECK_RESULT(hcq_vulkan_point_import(dev, all[2], 101, &points[2]), HCQ_ERROR_LIMIT);
     rig_signal(&E, all[1], 15);
     WAIT_OK(points[1]);
     CHECK_RESULT(test_poll(again), HCQ_TIMEOUT);
@@ -247,7 +247,7 @@ TEST(points_of_an_engine) {
 
 static hcq_point engine_point(hcq_device *dev, uint32_t way) {
     hcq_point drawn;
-    CHECK_OK(hcq_vulkan_import_point(dev, E.semaphores[0], way + 1, &drawn));
+    CHECK_OK(hcq_vulkan_point_import(dev, E.semaphores[0], way + 1, &drawn));
     return drawn;
 }
 
@@ -350,23 +350,23 @@ TEST(buffers_of_an_engine) {
         hcq_signal gate = make_signal(dev, 0);
         hcq_point shut = hcq_at(gate, 1);
         const uint64_t blocks = COUNT(dev, BLOCKS);
-        CHECK_OK(hcq_vulkan_import_buffer(dev, b.handle, 4000, &ours));
+        CHECK_OK(hcq_vulkan_buffer_import(dev, b.handle, 4000, &ours));
         CHECK(ours.address != 0 && ours.size == 4000 && !ours.host && ours.device == dev);
         CHECK_OK(hcq_vulkan_buffer(hcq_view(ours, 100, 4), &handle, &offset));
         CHECK(handle == b.handle && offset == 100);
         engine_buffer_works(dev, ours, &b);
-        CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 4, &again), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 4, &again), HCQ_ERROR_INVALID);
         CHECK(log_has("handle: overlaps") && again.address == 0);
         hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_fill(q, ours, 4, 7, 4), 0);
         hcq_point done = submit_to(dev, q, 0, &shut, NULL);
         CHECK_OK(hcq_free(ours));      /* it still belongs to what is held */
-        CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 4000, &ours), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 4000, &ours), HCQ_ERROR_INVALID);
         CHECK_OK(hcq_signal_set(gate, 1));
         WAIT_OK(done);
         CHECK(b.words[0] == 7);
         hcq_queue_destroy(q);
-        CHECK_OK(hcq_vulkan_import_buffer(dev, b.handle, ENGINE_BYTES, &ours));
+        CHECK_OK(hcq_vulkan_buffer_import(dev, b.handle, ENGINE_BYTES, &ours));
         if (turn == 0) { CHECK_OK(hcq_free(ours)); } /* else hcq_close does it */
         CHECK(turn == 1 || COUNT(dev, BLOCKS) <= blocks + 2);
         CHECK_OK(hcq_close(dev));
@@ -383,16 +383,16 @@ TEST(import_buffer_refuses) {
     rig_open(&E);
     const engine_buffer b = engine_buffer_make();
     hcq_device *dev = rig_lend(&E);
-    CHECK_RESULT(hcq_vulkan_import_buffer(cpu, some, 4, &got), HCQ_ERROR_UNSUPPORTED);
-    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 0, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(cpu, some, 4, &got), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 0, &got), HCQ_ERROR_INVALID);
     CHECK(log_has("size: is 0"));
-    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 1 << 20, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 1 << 20, &got), HCQ_ERROR_INVALID);
     CHECK(log_has("size: above the handle's"));
-    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, UINT64_MAX, &got), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_import_buffer(NULL, b.handle, 4, &got), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_import_buffer(dev, VK_NULL_HANDLE, 4, &got), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_import_buffer(dev, b.handle, 4, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_vulkan_import_buffer(dev, b.handle, 4, &got));
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, UINT64_MAX, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(NULL, b.handle, 4, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, VK_NULL_HANDLE, 4, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 4, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_vulkan_buffer_import(dev, b.handle, 4, &got));
     CHECK_OK(hcq_close(dev));
     engine_buffer_destroy(&b);
     rig_close(&E);

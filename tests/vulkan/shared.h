@@ -51,6 +51,6 @@ static hcq_program *make_program(hcq_device *device, const char *name, const uin
 static hcq_device *device_with(uint32_t flags, uint32_t slots) {
     hcq_device_desc desc = test_desc();
     test_vulkan_desc.flags |= flags;
-    desc.slots = slots;
+    desc.versions = slots;
     return test_open(0, &desc);
 }
