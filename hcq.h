@@ -267,8 +267,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HCQ_VERSION_MAJOR 0
-#define HCQ_VERSION_MINOR 6
+#define HCQ_VERSION_MAJOR 1
+#define HCQ_VERSION_MINOR 0
 #define HCQ_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -148,7 +148,7 @@ def versions():
     texts = [open(name, encoding="utf-8").read() for name in ("hcq.h", "README.md", "CHANGELOG.md")]
     parts = re.findall(r"^#define HCQ_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", texts[0], re.M)
     return [".".join(parts)] + re.findall(r"Version (\d[\d.]*\d)", texts[1]) + \
-        re.findall(r"^## (\S+)", texts[2], re.M)[:1]
+        re.findall(r"^## (\d\S*)", texts[2], re.M)[:1]
 
 
 def main():
