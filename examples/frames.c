@@ -220,15 +220,9 @@ static int make_game(game *g, const char *device) {
 
 static int launch(game *g, frame *f) {
     hcq_value values[INPUTS];
-    hcq_submission work;
-    memset(&work, 0, sizeof work);
     for (int i = 0; i < INPUTS; i++) { values[i] = hcq_value_buffer(f->inputs[i]); }
-    work.queues = &g->graph;
-    work.queue_count = 1;
-    work.flags = HCQ_OVERLAP;
-    work.values = values;
-    work.value_count = INPUTS;
-    return ok(hcq_submit(g->dev, &work, 1, &f->done), "launch");
+    return ok(hcq_queue_submit_with(g->graph, g->dev, values, INPUTS, HCQ_OVERLAP, &f->done),
+              "launch");
 }
 
 /* ---- the loop ------------------------------------------------------------ */
