@@ -123,6 +123,39 @@ TEST(listing_opens_nothing) {
     hcq_registry_destroy(registry);
 }
 
+/* ---- what a backend is told ---- */
+
+static hcq_device_desc told;
+
+static hcq_result told_open(void *driver, hcq_device *device, uint32_t ordinal,
+                            const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
+    told = *desc;
+    return mock_backend.open(driver, device, ordinal, desc, caps, self);
+}
+
+/* An all-zero description is one of defaults, which backends see; lanes are theirs. */
+TEST(defaults_of_a_description) {
+    static char text[4096];
+    hcq_registry *registry = make_registry();
+    hcq_backend backend = mock_named("TOLD", NULL);
+    hcq_device_desc desc = {.registry = registry};
+    hcq_device *device = NULL;
+    backend.open = told_open;
+    CHECK_OK(hcq_registry_register(registry, &backend));
+    CHECK_OK(hcq_open("TOLD:1", &desc, &device));
+    CHECK(told.memory.alloc_fn != NULL && told.memory.free_fn != NULL && told.test != NULL);
+    CHECK(told.timeout_ns == 30 * SECOND && told.explain_ns == 5 * SECOND);
+    CHECK(told.spin_ns == 50000 && told.compute_lanes == 0 && told.copy_lanes == 0);
+    CHECK(told.slots == 2 && told.inflight == 4096 && told.held_pool == 4096);
+    CHECK(told.held_limit == 4194304 && told.failure_ranges == 65536 && told.flags == 0);
+    CHECK(told.cache_bytes == 256u << 20 && told.staging_bytes == 2u << 20);
+    CHECK(told.staging_count == 32);
+    (void)hcq_device_dump(device, text, sizeof text);
+    CHECK(strncmp(text, "TOLD:1 (", 8) == 0); /* its label */
+    CHECK_OK(hcq_close(device));
+    hcq_registry_destroy(registry);
+}
+
 /* ---- registering ---- */
 
 TEST(register_limits) {
@@ -174,9 +207,13 @@ TEST(newest_of_one_name_wins) {
     CHECK_OK(hcq_registry_drivers(registry, infos, 8, &count));
     CHECK_U64(count, 2);
     check_full_name(make_driver(registry, "TWIN"), "new");
-    for (int i = 0; i < 2; i++) {      /* each by its id */
+    for (int i = 0; i < 2; i++) {      /* each by its id, which no other registry has */
+        char name[32];
+        snprintf(name, sizeof name, "#%llu", (unsigned long long)infos[i].id);
         CHECK_OK(hcq_driver_create_id(registry, infos[i].id, &driver));
         check_full_name(driver, i ? "old" : "new");
+        check_full_name(make_driver(registry, name), i ? "old" : "new");
+        CHECK_RESULT(hcq_driver_create(NULL, name, &driver), HCQ_ERROR_NO_DEVICE);
     }
     CHECK_OK(hcq_registry_unregister(registry, &new_one));
     check_full_name(make_driver(registry, "TWIN"), "old");
@@ -241,7 +278,7 @@ TEST(devices_are_listed) {
     hcq_driver *driver = make_driver(NULL, T.variant->backend);
     hcq_device_info infos[16], again[16];
     hcq_device *device = NULL;
-    char text[16], whole[320];
+    char text[16], id[32], whole[320];
     uint32_t count = 0, second = 0;
     CHECK_OK(hcq_driver_devices(driver, infos, 16, &count));
     CHECK(count >= 1 && count <= 16);
@@ -256,8 +293,9 @@ TEST(devices_are_listed) {
         CHECK_OK(hcq_driver_open_id(driver, infos[i].id, &desc, &device));
         check_same_device(&infos[i], device);
         snprintf(text, sizeof text, "%u", i);
-        const char *const names[3] = {text, infos[i].name, infos[i].path};
-        for (int k = 0; k < 3 && names[k][0]; k++) {
+        snprintf(id, sizeof id, "#%llu", (unsigned long long)infos[i].id);
+        const char *const names[4] = {text, id, infos[i].name, infos[i].path};
+        for (int k = 0; k < 4 && names[k][0]; k++) {
             CHECK_OK(hcq_driver_open(driver, names[k], &desc, &device));
             check_same_device(&infos[i], device);
             snprintf(whole, sizeof whole, "%s:%s", T.variant->backend, names[k]);
@@ -316,6 +354,7 @@ TEST(clock_by_submissions) {
     hcq_backend backend = mock_named("NOCLOCK", NULL);
     hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
+    hcq_clock stuck;
     backend.clock = NULL;
     CHECK_OK(hcq_registry_register(registry, &backend));
     desc.registry = registry;
@@ -325,6 +364,15 @@ TEST(clock_by_submissions) {
         uint64_t right = clock.device_ns - MOCK_CLOCK_OFFSET;
         CHECK(right + clock.error_ns >= clock.host_ns && right <= clock.host_ns + clock.error_ns);
     }
+    CHECK_RESULT(hcq_profile_start(device, NULL), HCQ_ERROR_UNSUPPORTED);
+    CHECK_OK(hcq_close(device));
+    desc.timeout_ns = SECOND / 50;
+    CHECK_OK(hcq_open("NOCLOCK", &desc, &device));
+    hold_reset();
+    hcq_point done = hold_device(device, NULL);
+    hcq_result late = hcq_device_clock(device, &stuck);
+    HOLD_END(done);
+    CHECK_RESULT(late, HCQ_TIMEOUT);
     CHECK_OK(hcq_close(device));
     hcq_registry_destroy(registry);
 }

@@ -87,6 +87,30 @@ TEST(commands_fail) {
     }
 }
 
+/* Any negative result of a host command is HCQ_ERROR_HOST, and others are none. Of a device's
+   errors the first is kept until it is taken. */
+TEST(results_of_host_commands) {
+    static const int results[4] = {HCQ_TIMEOUT, 77, HCQ_ERROR_LIMIT, -99};
+    hcq_buffer a = make_words(T.dev, 1);
+    hcq_error_info error;
+    for (uint32_t i = 0; i < 4; i++) {
+        host_log log = {0, (hcq_result)results[i]};
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_point done;
+        CHECK_OK(hcq_queue_label(q, i == 2 ? "third" : "another"));
+        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 0);
+        CHECK_INDEX(record_word(q, a, i + 1, 4), 1);
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_RESULT(done, results[i] < 0 ? HCQ_ERROR_HOST : HCQ_OK);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* `log` lives until then */
+        CHECK_U64(READ32(a, 0), i < 2 ? i + 1 : 2);
+    }
+    CHECK_OK(hcq_device_error_take(T.dev, &error));
+    CHECK(error.result == HCQ_ERROR_HOST && strcmp(error.queue, "third") == 0);
+    CHECK_OK(hcq_device_error_take(T.dev, &error));
+    CHECK_OK(error.result);
+}
+
 /* ---- commands of a type of the user's own ---- */
 
 static const hcq_custom_type custom_elsewhere = {
@@ -115,6 +139,38 @@ TEST(custom_commands) {
         hcq_queue_destroy(q);
         q = make_queue(T.dev, HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_custom(q, &custom_elsewhere, &p), HCQ_ERROR_UNSUPPORTED);
+    }
+}
+
+static hcq_result custom_keeps(void *native, const void *payload, void *user) {
+    (void)native;
+    memcpy(user, payload, 4096);
+    return HCQ_OK;
+}
+
+/* The largest payload, the last of the encode functions, as many ranges as fit: where there is
+   none all of it may change. */
+TEST(payloads_of_custom_commands) {
+    static unsigned char seen[4096], bytes[4096];
+    hcq_custom_type whole = {"whole", sizeof bytes, {{"A", NULL}, {"B", NULL}, {"C", NULL},
+                             {"D", NULL}, {"E", NULL}, {T.variant->backend, custom_keeps}},
+                             {{0, 0}}, seen};
+    hcq_custom_type parts = whole;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    for (uint32_t i = 0; i < 4; i++) {
+        parts.updatable[i].offset = 1365 * i;
+        parts.updatable[i].size = 1;
+        memset(bytes, (int)i + 1, sizeof bytes);
+        CHECK_OK((hcq_result)(i ? hcq_queue_update_custom(q, 0, bytes)
+                                : hcq_queue_custom(q, &whole, bytes)));
+        RUN_OK(q, T.dev);
+        CHECK(memcmp(seen, bytes, sizeof bytes) == 0);
+    }
+    CHECK_INDEX(hcq_queue_custom(q, &parts, bytes), 1);
+    for (uint32_t i = 0; i < 4096; i++) {
+        bytes[i] ^= 1;
+        CHECK_RESULT(hcq_queue_update_custom(q, 1, bytes), i % 1365 ? HCQ_ERROR_INVALID : HCQ_OK);
+        bytes[i] ^= i % 1365 ? 1 : 0;
     }
 }
 

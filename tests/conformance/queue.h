@@ -5,6 +5,7 @@
 static void check_command(hcq_queue *q, int32_t index, const hcq_command *want) {
     hcq_command c;
     CHECK_OK(hcq_queue_command(q, index, &c));
+    CHECK_U64(c.flags, want->flags);
     CHECK(c.kind == want->kind && c.device == want->device && c.program == want->program);
     CHECK(!want->point.signal.id || c.point.signal.id == want->point.signal.id);
     CHECK(!want->point.value || c.point.value == want->point.value);
@@ -37,9 +38,9 @@ TEST(every_command) {
         {.kind = HCQ_COMMAND_FILL, .dst = a, .size = 256, .value = 3, .value_size = 4},
         {.kind = HCQ_COMMAND_BARRIER},
         {.kind = HCQ_COMMAND_EXEC, .program = add, .grid = grid, .block = block,
-         .args = &kept, .args_size = sizeof kept, .label = "the exec"},
+         .args = &kept, .args_size = sizeof kept, .label = "a label of more than thirty-one"},
         {.kind = HCQ_COMMAND_COPY, .dst = to, .src = a, .size = 248},
-        {.kind = HCQ_COMMAND_WRITE, .dst = b, .size = 8,
+        {.kind = HCQ_COMMAND_WRITE, .flags = HCQ_OVERLAP, .dst = b, .size = 8,
          .data = "\x88\x77\x66\x55\x44\x33\x22\x11"},
         {.kind = HCQ_COMMAND_HOST, .host_fn = host_nothing, .user = &args},
         {.kind = HCQ_COMMAND_SIGNAL, .point = hcq_at(t, 9)},
@@ -58,8 +59,9 @@ TEST(every_command) {
     CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 10);
     CHECK_U64(hcq_queue_count(q), 11);
     memset(&args, 0, sizeof args);     /* was copied */
-    CHECK_OK(hcq_queue_command_label(q, 5, "the exec"));
-    CHECK_OK(hcq_queue_label(q, "all"));
+    CHECK_OK(hcq_queue_command_label(q, 5, "a label of more than thirty-one characters"));
+    CHECK_OK(hcq_queue_command_flags(q, 7, HCQ_OVERLAP));
+    CHECK_OK(hcq_queue_label(q, "the queue has one of more than that, too"));
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     WAIT_OK(hcq_at(t, 9));
     CHECK_U64(READ32(a, 63), 7);
@@ -72,7 +74,9 @@ TEST(every_command) {
     CHECK_RESULT(hcq_queue_command(q, 11, &c), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_queue_reset(q));
     CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
+    log_clear();
     CHECK_INDEX(hcq_queue_fill(q, a, 260, 1, 4), HCQ_ERROR_INVALID); /* too long */
+    CHECK(log_has("queue 'the queue has one of more than ' command 1")); /* the label stays */
     CHECK_OK(hcq_signal_destroy(s));
     CHECK(hcq_queue_wait(q, hcq_at(s, 1)) < 0); /* a later error does not replace it */
     CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
@@ -254,6 +258,36 @@ TEST(program_info) {
     }
     hcq_program_destroy(program);
     hcq_program_destroy(NULL);
+}
+
+typedef struct wide_args { uint64_t out, none; uint32_t raw[4], last, nothing[3]; } wide_args;
+
+static void k_wide(const void *block_args, const hcq_block *b) {
+    const wide_args *k = HCQ_ARGS(wide_args, block_args);
+    (void)b;
+    *HCQ_PTR(uint32_t, k->out) += (uintptr_t)k % 16 == 0 && k->raw[3] + k->last == 12 ? 1 : 1000;
+}
+
+/* A raw argument aligned to 16 is so in every block of a recording, of whatever lies around. */
+TEST(wide_arguments_are_aligned) {
+    NEEDS_CPU_KERNELS("an address of the host's");
+    hcq_program *program = make_kernel(T.dev, HCQ_CPU_PROGRAM(
+        "wide", k_wide, HCQ_ARG_INOUT, HCQ_ARG_STRUCT(16, 16), HCQ_ARG_U32));
+    hcq_buffer a = make_words(T.dev, 4);
+    const wide_args args = {a.address, 0, {0, 0, 0, 7}, 5, {0, 0, 0}};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program_info info;
+    CHECK_OK(hcq_program_info_get(program, &info));
+    CHECK(info.kernargs_size == sizeof args && info.kernargs_align == 16);
+    CHECK(info.offsets[1] == 16 && info.offsets[2] == 32);
+    for (uint32_t i = 0; i < 20; i++) {
+        CHECK(record_word(q, hcq_view(a, 4, 0), 0, 1 + i % 8) >= 0);
+        CHECK(record_one(q, program, &args, sizeof args) >= 0);
+    }
+    RUN_OK(q, T.dev);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    RUN_OK(q, T.dev);
+    CHECK_U64(READ32(a, 0), 40);
 }
 
 typedef struct all_values { double out[11]; } all_values;
