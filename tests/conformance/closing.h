@@ -18,6 +18,27 @@ TEST(device_references) {
         CHECK_OK(hcq_device_release(device)); /* gives back what was retained */
     }
     CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
+    CHECK(hcq_close(NULL) == HCQ_OK && hcq_device_release(NULL) == HCQ_OK);
+    hcq_registry_destroy(NULL);
+}
+
+/* While one thread closes another one is told so, and the device takes no more work. */
+TEST(closed_by_one_only) {
+    blocked_call first = {.device = test_open(0, NULL)};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hold_reset();
+    (void)hold_device(first.device, NULL);
+    CHECK_OK(hcq_device_retain(first.device));
+    CHECK(pthread_create(&first.thread, NULL, blocked_close, &first) == 0);
+    while (hcq_queue_submit(q, first.device, NULL) == HCQ_OK) {
+        mock_sleep(100000);            /* it closes now, and waits for the kernel */
+    }
+    hcq_result second = hcq_close(first.device);
+    hold_release();
+    pthread_join(first.thread, NULL);
+    CHECK_RESULT(second, HCQ_ERROR_BUSY);
+    CHECK_OK(first.result);
+    CHECK_OK(hcq_device_release(first.device));
 }
 
 /* Owns one reference, takes and gives back others, often or until nobody is answered any

@@ -29,9 +29,9 @@ TEST(dump_is_text) {
     CHECK_OK(submit_behind(q, device, &gate, NULL));
     CHECK(hcq_device_dump(device, NULL, 0) > 16);
     memset(small, 'x', sizeof small);
-    hcq_device_dump(device, small, sizeof small);
-    CHECK(memchr(small, 0, sizeof small) != NULL);
-    hcq_device_dump(device, text, sizeof text);
+    const size_t length = hcq_device_dump(device, text, sizeof text);
+    CHECK_U64(hcq_device_dump(device, small, sizeof small), length);
+    CHECK(small[15] == 0 && memcmp(small, text, 15) == 0 && strlen(text) == length);
     SAYS(text, "the labelled one");
     SAYS(text, "heldqueue");
     open_gate(gate);

@@ -203,6 +203,26 @@ TEST(graphs_append) {
     }
 }
 
+/* An input is declared once, also by its size and device, and nothing stands where a value of a
+   queue's could: what is not there is refused, and that sticks. */
+TEST(graphs_take_what_is_there) {
+    const hcq_buffer hole = {.size = 64}, a = make_words(T.dev, 16);
+    const add_args none = {0, 1, 16};
+    for (uint32_t way = 0; way < 5; way++) {
+        hcq_queue *g = make_graph();
+        CHECK_U64(hcq_graph_input(g, 0, NULL, 64).size, 64);
+        CHECK_INDEX(hcq_queue_fill(g, a, 64, 1, 4), 0);
+        CHECK_RESULT(hcq_queue_variable(g, 0, HCQ_PART_DST, 1, 0), HCQ_ERROR_INVALID);
+        CHECK(way == 0   ? hcq_graph_input(g, 0, NULL, 128).size == 0
+              : way == 1 ? hcq_graph_input(g, 0, dev2(), 64).size == 0
+              : way == 2 ? hcq_queue_fill(g, hole, 64, 1, 4) < 0
+              : way == 3 ? hcq_queue_copy(g, a, hole, 64) < 0
+                         : record_one(g, make_add(T.dev), &none, sizeof none) < 0);
+        CHECK_RESULT(launch_inputs(g, &a, 1, NULL), HCQ_ERROR_INVALID);
+        hcq_queue_destroy(g);
+    }
+}
+
 /* A host command runs where it writes first, behind what touches the same, also once it is
    appended. */
 TEST(appended_commands_keep_their_accesses) {

@@ -41,6 +41,24 @@ TEST(graph_as_text) {
     CHECK_U64(READ32(a, 15), 1);
 }
 
+/* No schedule has them, step by step or as text: a kernel over two devices, a copy with two
+   outputs. A launch does. */
+TEST(schedules_are_refused) {
+    char text[4096];
+    for (int copies = 0; copies < 2; copies++) {
+        hcq_queue *g = make_graph();
+        hcq_buffer a = make_words(T.dev, 4), other = make_words(copies ? T.dev : dev2(), 4);
+        CHECK_INDEX(copies ? hcq_queue_copy(g, a, make_words(T.dev, 4), 16)
+                           : record_add(g, make_add(T.dev), a, 0, 1), 0);
+        CHECK_OK(hcq_queue_access(g, 0, other, copies ? HCQ_ARG_OUT : HCQ_ARG_IN));
+        log_clear();
+        CHECK(hcq_graph_print(g, 0, text, sizeof text) == 0 && text[0] == 0);
+        CHECK(log_has(copies ? "2 outputs" : "over several devices"));
+        CHECK_RESULT(launch_flags(g, HCQ_STEP, NULL), HCQ_ERROR_INVALID);
+        LAUNCH(g);
+    }
+}
+
 /* What was stated of an argument's bytes goes along with the argument, and with the queue
    into a graph. */
 TEST(stated_access_follows_updates) {

@@ -275,6 +275,11 @@ TEST(writes_of_every_size) {
         CHECK_OK(kind == 1 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         CHECK_BYTES(to, model, ROOM);
+        for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) { /* a number's, or not */
+            const int number = sizes[i] <= 2 || sizes[i] == 8;
+            CHECK_RESULT(hcq_queue_variable(q, (int32_t)i, HCQ_PART_VALUE, i, 0),
+                         number ? HCQ_OK : HCQ_ERROR_INVALID);
+        }
         CHECK_RESULT((hcq_result)hcq_queue_write(q, to, bytes, 65537), HCQ_ERROR_INVALID);
         hcq_queue_destroy(q);
     }

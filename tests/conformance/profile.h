@@ -397,6 +397,7 @@ TEST(profile_outlives_its_objects) {
         CHECK_U64(count, way < 4 ? 5 : 1);
         CHECK_U64(profile_read(__FILE__, __LINE__, T.dev, lost), count);
         CHECK_U64(profiled[count - 1].command, 4);
+        CHECK((way < 4) == (strcmp(profiled[count - 1].name, "(others)") != 0));
         CHECK_U64(READ32(a, 0), 2);
     }
 }

@@ -289,6 +289,24 @@ TEST(record_after_bind) {
     }
 }
 
+/* What becomes variable after the binding does so, a grid up to the recorded one. */
+TEST(variable_after_bind) {
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 8);
+    const add_args args = {a.address, 1, 8};
+    const uint32_t want[8] = {5, 5, 5, 4, 0, 0, 0, 0};
+    CHECK_INDEX(hcq_queue_exec(q, make_add(T.dev), &args, sizeof args, hcq_dim(4, 1, 1), dims_one),
+                0);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    RUN_TIMES(q, T.dev, 3);            /* with all of its versions */
+    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_GRID_X, 0, 0));
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
+    for (uint64_t x = 3; x < 6; x++) {
+        CHECK_RESULT(submit_variables(q, &x, 1, NULL), x < 5 ? HCQ_OK : HCQ_ERROR_INVALID);
+    }
+    CHECK_BYTES(a, want, sizeof want);
+}
+
 /* Bound to one device, submitted to another of the same backend. */
 TEST(bound_here_submitted_there) {
     hcq_signal s = make_signal(T.dev, 0);
