@@ -21,7 +21,7 @@
 #define HCQ_CPU_NO_WORKERS UINT32_MAX  /* workers: none, engines run grids alone */
 
 enum {
-    HCQ_CPU_PIN = 1,                   /* lanes and workers on CPUs of their own, in turn */
+    HCQ_CPU_PIN = 1,                   /* each lane on one CPU, each worker too, in turn */
     HCQ_CPU_ONE_ENGINE = 2             /* all lanes share one thread and FIFO (tests) */
 };
 

@@ -2,6 +2,8 @@
    else: core/limits.py lists these, and the test for each. Part of conformance.c. */
 #include "shared.h"
 
+#include <sched.h>
+
 static const uint32_t limits_counts[] = {
     1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129,
     255, 256, 257, 511, 512, 513, 1023, 1024, 1025
@@ -386,6 +388,56 @@ TEST(ordinals_of_the_cpu) {
         char name[16];
         snprintf(name, sizeof name, "CPU:%u", i);
         CHECK_RESULT(hcq_open(name, NULL, &device), i < 64 ? HCQ_OK : HCQ_ERROR_NO_DEVICE);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+typedef struct threads { uint32_t count[2]; cpu_set_t on[2]; } threads;
+
+/* Lanes' and workers' that have one CPU, by the names that hcq gives them; and which CPUs. */
+static threads threads_now(void) {
+    threads t = {0};
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        char path[300], name[32] = "";
+        cpu_set_t set;
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *comm = fopen(path, "r");
+        const int named = comm && fgets(name, sizeof name, comm);
+        const int works = strncmp(name, "hcq worker ", 11) == 0;
+        if (named && (works || strncmp(name, "hcq lane ", 9) == 0) &&
+            sched_getaffinity(atoi(entry->d_name), sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) {
+            CPU_OR(&t.on[works], &t.on[works], &set);
+            t.count[works]++;
+        }
+        if (comm) {
+            fclose(comm);
+        }
+    }
+    closedir(tasks);
+    return t;
+}
+
+/* So many workers; each thread has one CPU, lanes and workers go through the CPUs in turn. */
+TEST(threads_of_the_cpu) {
+    static const uint32_t wanted[] = {HCQ_CPU_NO_WORKERS, 1, 3, 0};
+    const uint32_t cpus = hcq_sys_cpu_count();
+    SKIP_IF(strcmp(T.variant->backend, "CPU") != 0 || cpus == 1, "the CPU's threads, on several");
+    for (uint32_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const uint32_t workers = i == 0 ? 0 : wanted[i] ? wanted[i] : cpus - 1;
+        const uint64_t end = hcq_now_ns() + BOUND;
+        hcq_device_desc desc = test_desc();
+        test_cpu_desc.workers = wanted[i];
+        test_cpu_desc.flags = HCQ_CPU_PIN;
+        hcq_device *device = test_open(0, &desc);
+        const uint32_t lanes = test_info(device).compute_lanes + test_info(device).copy_lanes;
+        threads now = threads_now();
+        while (now.count[0] != lanes || now.count[1] != workers) {
+            CHECK(hcq_now_ns() < end); /* they say it themselves, once they run */
+            now = threads_now();
+        }
+        CHECK_U64(CPU_COUNT(&now.on[0]), lanes < cpus ? lanes : cpus);
+        CHECK_U64(CPU_COUNT(&now.on[1]), workers < cpus ? workers : cpus);
         CHECK_OK(hcq_close(device));
     }
 }
