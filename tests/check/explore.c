@@ -178,6 +178,30 @@ TEST_BARE(deadlocks_are_proven) {
     CHECK_OK(hcq_close(device));
 }
 
+/* A wait explains itself after 5 seconds, a call without a time ends after 30. */
+TEST_BARE(times_that_nobody_gave) {
+    hcq_device *device = seeded(1, 0);
+    hcq_buffer word = words_of(device, 1);
+    hcq_signal s;
+    uint32_t got;
+    CHECK_OK(hcq_signal_create(device, 0, &s));
+    const hcq_point never = hcq_at(s, 1);
+    for (uint64_t tenths = 49; tenths <= 51; tenths += 2) {
+        log_clear();
+        CHECK_RESULT(hcq_wait(&never, 1, HCQ_ALL, tenths * 100000000), HCQ_TIMEOUT);
+        CHECK(log_has("lasts longer than 5000 ms") == (tenths > 50));
+    }
+    hcq_point held = put(queue_of(device, "held"), device, 0, &never, NULL);
+    const uint64_t began = hcq_now_ns();
+    log_clear();
+    CHECK_RESULT(hcq_copyout(&got, word, 4), HCQ_TIMEOUT);
+    CHECK_U64(hcq_now_ns() - began, 30000000000);
+    CHECK(log_has("copyout timed out") && log_has("'held'"));
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK_OK(hcq_wait(&held, 1, HCQ_ALL, HCQ_FOREVER));
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- whose they are ---- */
 
 typedef struct {

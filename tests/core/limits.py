@@ -75,7 +75,7 @@ parked_limit_refuses: .held_limit=4194304
 forgotten_answers_say_so: .failure_ranges=65536
 temporaries_stay_bounded: .inflight=4096
 version_with_least_work_is_taken versions_of_those_that_wait: .versions=2
-long_waits_explain_themselves: .timeout_ns=30s .explain_ns=5s
+times_that_nobody_gave: .timeout_ns=30s .explain_ns=5s
 profile_overflows: .events=65536
 profile_outlives_its_objects: .names=1024
 ordinals_of_the_cpu: HCQI_CPU_ORDINALS=64
