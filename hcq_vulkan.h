@@ -4647,7 +4647,7 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
     d->driver->api.GetPhysicalDeviceProperties2(d->physical, &all);
     d->is = all.properties;
     d->version = d->is.apiVersion;
-    if (d->lent && d->driver->version < d->version) { d->version = d->driver->version; }
+    if (d->driver->version < d->version) { d->version = d->driver->version; }
     if (d->version > VK_API_VERSION_1_3) { d->version = VK_API_VERSION_1_3; }
     d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                        ? v11.subgroupSupportedOperations : 0;

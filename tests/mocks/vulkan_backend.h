@@ -55,6 +55,7 @@ TEST_BARE(lanes_have_queues) {
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COPY, 0, &copy));
     CHECK(a.queue != b.queue && a.family == b.family && copy.family == 2);
     CHECK(a.shared == 1 && copy.shared == 1);
+    CHECK(a.timestamp_bits == 32 && copy.timestamp_bits == 32); /* of {32, 32, 36}: as in all */
     uint32_t with = test_info(device).features;
     CHECK_OK(hcq_close(device));
     hcq_device_desc desc = test_desc();
@@ -66,7 +67,53 @@ TEST_BARE(lanes_have_queues) {
     device = backend_open(2);
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COMPUTE, 1, &a));
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COPY, 0, &b));
-    CHECK(a.queue == b.queue && a.shared == 3);
+    CHECK(a.queue == b.queue && a.shared == 3 && a.timestamp_bits == 0);
+    backend_close(device);
+}
+
+/* Of instance and device the lower; hcq's own instance asks for 1.3. */
+TEST_BARE(versions_in_use) {
+    static const struct { uint32_t loader, device, used; } cases[] = {
+        {VK_API_VERSION_1_2, VK_API_VERSION_1_3, VK_API_VERSION_1_2},
+        {VK_API_VERSION_1_3, VK_API_VERSION_1_2, VK_API_VERSION_1_2},
+        {VK_MAKE_API_VERSION(0, 1, 4, 0), VK_MAKE_API_VERSION(0, 1, 4, 0), VK_API_VERSION_1_3},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hcq_vulkan_info info;
+        driver_is("vkmock");
+        mock_vk_options.loader_version = cases[i].loader;
+        mock_vk_options.api_version = cases[i].device;
+        hcq_device *device = backend_open(1);
+        CHECK_OK(hcq_vulkan_info_get(device, &info));
+        CHECK_U64(info.api_version, cases[i].used);
+        backend_close(device);
+    }
+}
+
+/* What an engine may do with a buffer; what lies between its cuts is handed over at once. */
+TEST_BARE(buffers_and_batches) {
+    VkBuffer handle;
+    VkDeviceSize offset;
+    driver_is("vkmock");
+    hcq_device *device = backend_open(1);
+    hcq_buffer words = make_words(device, 4);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_signal s = make_signal(device, 0);
+    CHECK_OK(hcq_vulkan_buffer(words, &handle, &offset));
+    CHECK_U64(((const mock_vk_buffer *)(uintptr_t)handle)->usage,
+              VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
+              VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+              VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_VERTEX_BUFFER_BIT |
+              VK_BUFFER_USAGE_INDEX_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_INDEX(hcq_queue_fill(q, words, 16, i, 4), 2 * i);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, i + 1)), 2 * i + 1);
+    }
+    const uint64_t batches = test_query(device, HCQ_VULKAN_QUERY_BATCHES);
+    const uint64_t submits = test_query(device, HCQ_VULKAN_QUERY_SUBMITS);
+    submit_and_wait(q, device);
+    CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_BATCHES) - batches, 3);
+    CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_SUBMITS) - submits, 1);
     backend_close(device);
 }
 

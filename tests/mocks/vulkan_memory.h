@@ -234,6 +234,7 @@ typedef struct mock_vk_buffer {
     mock_vk_object o;
     struct mock_vk_buffer *next_bound;
     uint64_t size;
+    VkBufferUsageFlags usage;
     uint32_t families;                 /* bits; 0: the first that uses it has it, ... */
     uint32_t owner;                    /* ... whose bits these are, atomic */
     int external;
@@ -257,6 +258,7 @@ static void mock_vk_buffer_close(mock_vk_object *o) {
 static void mock_vk_buffer_make(mock_vk_buffer *b, const VkBufferCreateInfo *info) {
     b->o.close = mock_vk_buffer_close;
     b->size = info->size;
+    b->usage = info->usage;
     for (uint32_t i = 0; i < info->queueFamilyIndexCount; i++) {
         b->families |= 1u << info->pQueueFamilyIndices[i];
     }

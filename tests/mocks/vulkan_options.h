@@ -43,6 +43,7 @@ typedef struct mock_vk_desc {
     int on;                            /* 0: the system's Vulkan */
     uint32_t devices;                  /* physical ones, up to 8 [1] */
     uint32_t api_version;              /* [1.3] */
+    uint32_t loader_version;           /* [the same] */
     uint32_t without;                  /* MOCK_VK_NO_* */
     uint32_t flags;                    /* MOCK_VK_* */
     uint64_t seed;                     /* of what happens by chance */

@@ -41,6 +41,7 @@ static mock_vk_desc mock_vk_defaults(const mock_vk_desc *given) {
     mock_vk_desc d = *given;
     MOCK_VK_DEFAULT(devices, 1);
     MOCK_VK_DEFAULT(api_version, VK_API_VERSION_1_3);
+    MOCK_VK_DEFAULT(loader_version, d.api_version);
     MOCK_VK_DEFAULT(queues[0], 1);
     for (uint32_t i = 0; i < 3; i++) {
         MOCK_VK_DEFAULT(timestamp_bits[i], 64);
@@ -351,7 +352,7 @@ static uint32_t mock_vk_enabled(const mock_vk_physical *p, const void *chain) {
 
 MOCK_VK_API(VkResult, EnumerateInstanceVersion, uint32_t *version) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumerateInstanceVersion);
-    *version = mock_vk_defaults(&mock_vk_options).api_version;
+    *version = mock_vk_defaults(&mock_vk_options).loader_version;
     return failure;
 }
 

@@ -175,7 +175,8 @@ static TEST_UNUSED hcq_result vulkan_fill(void *native, uint64_t address, uint64
     VkBuffer buffer;
     VkDeviceSize offset;
     PFN_vkCmdFillBuffer fill = (PFN_vkCmdFillBuffer)e->get_proc(e->device, "vkCmdFillBuffer");
-    if (!fill || hcq_vulkan_address(e, address, &buffer, &offset) != HCQ_OK) {
+    if (!fill || hcq_vulkan_address(e, 16, &buffer, &offset) != HCQ_ERROR_INVALID || /* nothing */
+        hcq_vulkan_address(e, address, &buffer, &offset) != HCQ_OK) {
         return HCQ_ERROR_HOST;
     }
     fill(e->commands, buffer, offset, size, (uint32_t)value);

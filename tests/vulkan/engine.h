@@ -95,6 +95,7 @@ TEST(handles_of_a_lent_device) {
     CHECK_OK(hcq_vulkan_info_get(dev, &info));
     CHECK(info.instance == E.instance && info.physical_device == E.physical);
     CHECK(info.device == E.device && info.loader == mock_vk_loader);
+    CHECK_U64(info.api_version, VK_API_VERSION_1_2); /* the instance's; no device's here is lower */
     CHECK_OK(hcq_vulkan_lane(dev, HCQ_COMPUTE, 0, &lane));
     CHECK(lane.queue == E.lent[0].queue && lane.family == E.first && lane.index == UINT32_MAX);
     CHECK_U64(lane.shared, T.variant->test.no_copy_lane ? 1 : 2);
