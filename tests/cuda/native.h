@@ -240,6 +240,38 @@ TEST(events_of_others) {
     }
 }
 
+/* A custom command's function has the lane's stream; an event that it brings would be behind
+   what waits for it. */
+static struct { raw_event event; hcq_result got; hcq_cuda_encoder seen; } brought;
+
+static hcq_result custom_imports(void *native, const void *payload, void *user) {
+    hcq_point point;
+    (void)payload;
+    (void)user;
+    brought.seen = *(const hcq_cuda_encoder *)native;
+    brought.got = hcq_cuda_event_import(T.dev, brought.event, &point);
+    return HCQ_OK;
+}
+
+TEST(custom_commands_bring_no_event) {
+    static const hcq_custom_type type = {"imports", 4, {{"CUDA", custom_imports}}, {{0, 0}}, NULL};
+    const uint32_t payload = 0;
+    const hcq_cuda_info info = info_of(T.dev);
+    hcq_cuda_lane_info lane;
+    raw_side a;
+    raw_open(&a, T.dev);
+    brought.event = raw_record(a.stream);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_custom(q, &type, &payload), 0);
+    submit_and_wait(q, T.dev);
+    CHECK_RESULT(brought.got, HCQ_ERROR_WOULD_BLOCK);
+    CHECK_OK(hcq_cuda_lane(T.dev, HCQ_COMPUTE, 0, &lane));
+    CHECK(brought.seen.stream == lane.stream && brought.seen.context == info.context);
+    CHECK(brought.seen.device == info.device);
+    RAW_OK(R.EventDestroy(brought.event));
+    raw_close(&a);
+}
+
 static struct { raw_side side; gates gates; } timeline_side;
 
 static hcq_point timeline_import(hcq_device *dev, uint32_t way) {

@@ -241,6 +241,8 @@ TEST(dynamic_shared_memory) {
         CHECK_U64(info.dynamic_bytes, sizes[i].bytes);
         CHECK(info.function != NULL && info.max_threads >= 1 && info.max_threads <= 1024);
         CHECK(info.registers > 0 && info.shared_bytes == 0 && info.ptx_version == 60);
+        CHECK(info.const_bytes == 4 && info.local_bytes == 24);
+        CHECK_U64(info.binary_version, info_of(T.dev).capability);
         hcq_buffer dst = make_words(T.dev, 4);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_fill(q, dst, 16, 0, 4), 0);

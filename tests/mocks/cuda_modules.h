@@ -124,9 +124,9 @@ MC_API(cuFuncGetAttribute, int *value, int attribute, mc_handle function) {
     MC_RULE(value, MC_INVALID);
     switch (attribute) {
     case 0: *value = (int)f->threads; break;
-    case 1:                            /* memory: static shared, constant, local */
-    case 2:
-    case 3: *value = 0; break;
+    case 1: *value = 0; break;         /* memory: static shared, ... */
+    case 2: *value = 4; break;         /* ... constant, ... */
+    case 3: *value = 24; break;        /* ... local */
     case 4: *value = 32; break;        /* registers */
     case 5: *value = f->module ? (int)f->module->ptx : 0; break;
     case 6: *value = (int)M.desc.capability; break;
