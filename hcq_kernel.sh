@@ -205,7 +205,11 @@ check_c() { # FILE
 sources() { # FILE: it and what it includes of its user's
     echo "$1"
     sed -n 's/^#include "\([^"]*\)".*/\1/p' "$1" | while read -r name; do
-        case $name in *hcq_kernel.h) ;; *) sources "$(dirname "$1")/$name" ;; esac
+        case $name in *hcq_kernel.h) continue ;; esac
+        for flag in "-I$(dirname "$1")" $flags; do
+            case $flag in -I*) [ ! -e "${flag#-I}/$name" ] || break ;; esac
+        done
+        sources "${flag#-I}/$name"
     done
 }
 

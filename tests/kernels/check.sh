@@ -33,8 +33,24 @@ sh hcq_kernel.sh -o "$dir" "$dir/good.k" && cmp "$dir/good.k.h" "$dir/first" || 
 echo >>"$dir/good.k"
 ! sh hcq_kernel.sh --check "$dir/good.k" 2>"$dir/said" || fail "a .k.h of another source passes"
 grep -q 'good.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
+
+mkdir "$dir/more"
+printf '#include "hcq_kernel.h"\nHCQ_FN u32 twice(u32 n) { return 2u * n; }\n' >"$dir/more/twice.h"
+{ echo '#include "twice.h"' && kernel 'z.at[t] = twice(STEP);'; } >"$dir/twice.k"
+sh hcq_kernel.sh --spirv -I "$dir/more" -D STEP=7u "$dir/twice.k" 2>"$dir/said" || fail "$(cat "$dir/said")"
+[ ! -s "$dir/said" ] && ! grep -q PTX "$dir/twice.k.h" || fail "-I, -D, --spirv: $(cat "$dir/said")"
+sh hcq_kernel.sh --ptx -I"$dir/more" -DSTEP=7u "$dir/twice.k" && ! grep -q SPIRV "$dir/twice.k.h" ||
+    fail "--ptx"
+sh hcq_kernel.sh --check -I"$dir/more" -DSTEP=7u "$dir/twice.k" || fail "the same with -I"
+echo >>"$dir/more/twice.h"
+! sh hcq_kernel.sh --check -I"$dir/more" -DSTEP=7u "$dir/twice.k" 2>"$dir/said" ||
+    fail "another file of -I passes"
+grep -q 'twice.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
+
 mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
-! PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || fail "no tools, no error"
+status=0
+PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || status=$?
+[ "$status" = 77 ] || fail "no tools, and $status"
 head -n 1 "$dir/said" | grep -q 'no glslangValidator (or glslc) clang (or nvcc)' || fail "$(cat "$dir/said")"
 
 while IFS='@' read -r words body; do
@@ -47,6 +63,7 @@ assign\|read-only@n = 1u;
 assign\|read-only@x.at[t] = 0.0f;
 return out of@if (t > 3u) { return; }
 break@if (t > 3u) { break; }
+continue@if (t > 3u) { continue; }
 HCQ_PHASE_X inside@HCQ_PHASE_X(u) { part[u] = 0.0f; }
 one HCQ_FOR@} HCQ_FOR_X(i, n) { part[i] = 0.0f;
 without { }@} HCQ_PHASE_X(u) part[u] = 0.0f; {
