@@ -76,7 +76,7 @@
    driver refuses to have in a graph go to the stream as they are.
 
    A wait of the host spins for spin_ns, and again where the lane's last wait ended;
-   between these it naps for a sixteenth of the time passed so far.
+   between these it naps for a sixteenth of the time passed so far, at most 0.5 ms.
 
    Between devices. "Host": a thread that waits, else the service thread, sees the end of
    one and gives the other what waited. On an H100 a hop with a kernel takes 4.0 us by
