@@ -271,6 +271,18 @@ static const struct rule {
      "CLANG\n"
      "    0  exec add  [1]\n"
      "    1  exec add  [2]\n"},
+    {"as docs/ideas.md shows it", record_dot, 0, 0, 1,
+     "METAL\n"
+     "    1  WAIT EXT 0\n"
+     "    2  copy  [0]\n"
+     "    3  copy  [1]\n"
+     "    4  exec mix  [2]\n"
+     "    5  SYNC (1 waiting)\n"
+     "EXT\n"
+     "    0  SYNC (1 waiting)\n"
+     "CLANG\n"
+     "    6  WAIT METAL 5\n"
+     "    7  copy  [3]\n"},
     {"copies have lists of their own if that is asked for", record_lists,
      0, HCQ_COPY_LISTS, 0,
      "EXT\n"
