@@ -3884,11 +3884,8 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
     d->flags = own != NULL ? own->flags : 0;
     d->spin_ns = desc->spin_ns == HCQ_NEVER || hcq_sys_cpu_count() == 1 ? 0 : desc->spin_ns;
     d->nap_late_ns = 60000;
-    hcq_result r = HCQ_OK;
-    if (d->driver->count == 0) {
-        hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", d->driver->failure);
-        r = HCQ_ERROR_NO_DEVICE;
-    }
+    hcq_result r = d->driver->count == 0 ? HCQ_ERROR_NO_DEVICE : HCQ_OK;
+    if (r != HCQ_OK) { hcq_backend_log(device, r, "cuda: %s", d->driver->failure); }
     if (r == HCQ_OK) { r = hcqi_cuda_streams_lend(d, own); }
     if (r == HCQ_OK) { r = hcqi_cuda_context_open(d, ordinal, own); }
     if (r == HCQ_OK) { r = hcqi_cuda_enter_context(d); }

@@ -146,7 +146,7 @@ TEST(defaults_of_a_description) {
     CHECK(told.memory.alloc_fn != NULL && told.memory.free_fn != NULL && told.test != NULL);
     CHECK(told.timeout_ns == 30 * SECOND && told.explain_ns == 5 * SECOND);
     CHECK(told.spin_ns == 50000 && told.compute_lanes == 0 && told.copy_lanes == 0);
-    CHECK(told.slots == 2 && told.inflight == 4096 && told.held_pool == 4096);
+    CHECK(told.versions == 2 && told.inflight == 4096 && told.held_pool == 4096);
     CHECK(told.held_limit == 4194304 && told.failure_ranges == 65536 && told.flags == 0);
     CHECK(told.cache_bytes == 256u << 20 && told.staging_bytes == 2u << 20);
     CHECK(told.staging_count == 32);

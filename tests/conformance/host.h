@@ -142,7 +142,7 @@ TEST(custom_commands) {
     }
 }
 
-static hcq_result custom_keeps(void *native, const void *payload, void *user) {
+static hcq_result custom_keeps(void *user, void *native, const void *payload) {
     (void)native;
     memcpy(user, payload, 4096);
     return HCQ_OK;
@@ -153,7 +153,8 @@ static hcq_result custom_keeps(void *native, const void *payload, void *user) {
 TEST(payloads_of_custom_commands) {
     static unsigned char seen[4096], bytes[4096];
     hcq_custom_type whole = {"whole", sizeof bytes, {{"A", NULL}, {"B", NULL}, {"C", NULL},
-                             {"D", NULL}, {"E", NULL}, {T.variant->backend, custom_keeps}},
+                             {"D", NULL}, {"E", NULL}, {"F", NULL}, {"G", NULL},
+                             {T.variant->backend, custom_keeps}},
                              {{0, 0}}, seen};
     hcq_custom_type parts = whole;
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);

@@ -244,7 +244,7 @@ TEST(events_of_others) {
    what waits for it. */
 static struct { raw_event event; hcq_result got; hcq_cuda_encoder seen; } brought;
 
-static hcq_result custom_imports(void *native, const void *payload, void *user) {
+static hcq_result custom_imports(void *user, void *native, const void *payload) {
     hcq_point point;
     (void)payload;
     (void)user;
