@@ -123,13 +123,13 @@ TEST(listing_opens_nothing) {
     hcq_registry_destroy(registry);
 }
 
-/* ---- what a backend is told ---- */
+/* ---- what a backend is opened ---- */
 
-static hcq_device_desc told;
+static hcq_device_desc opened;
 
 static hcq_result told_open(void *driver, hcq_device *device, uint32_t ordinal,
                             const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
-    told = *desc;
+    opened = *desc;
     return mock_backend.open(driver, device, ordinal, desc, caps, self);
 }
 
@@ -143,13 +143,13 @@ TEST(defaults_of_a_description) {
     backend.open = told_open;
     CHECK_OK(hcq_registry_register(registry, &backend));
     CHECK_OK(hcq_open("TOLD:1", &desc, &device));
-    CHECK(told.memory.alloc_fn != NULL && told.memory.free_fn != NULL && told.test != NULL);
-    CHECK(told.timeout_ns == 30 * SECOND && told.explain_ns == 5 * SECOND);
-    CHECK(told.spin_ns == 50000 && told.compute_lanes == 0 && told.copy_lanes == 0);
-    CHECK(told.versions == 2 && told.inflight == 4096 && told.held_pool == 4096);
-    CHECK(told.held_limit == 4194304 && told.failure_ranges == 65536 && told.flags == 0);
-    CHECK(told.cache_bytes == 256u << 20 && told.staging_bytes == 2u << 20);
-    CHECK(told.staging_count == 32);
+    CHECK(opened.memory.alloc_fn != NULL && opened.memory.free_fn != NULL && opened.test != NULL);
+    CHECK(opened.timeout_ns == 30 * SECOND && opened.explain_ns == 5 * SECOND);
+    CHECK(opened.spin_ns == 50000 && opened.compute_lanes == 0 && opened.copy_lanes == 0);
+    CHECK(opened.versions == 2 && opened.inflight == 4096 && opened.held_pool == 4096);
+    CHECK(opened.held_limit == 4194304 && opened.failure_ranges == 65536 && opened.flags == 0);
+    CHECK(opened.cache_bytes == 256u << 20 && opened.staging_bytes == 2u << 20);
+    CHECK(opened.staging_count == 32);
     (void)hcq_device_dump(device, text, sizeof text);
     CHECK(strncmp(text, "TOLD:1 (", 8) == 0); /* its label */
     CHECK_OK(hcq_close(device));
