@@ -213,12 +213,12 @@
 
    Errors. Every function that can fail returns an hcq_result; a negative one is
    an error. HCQ_ERROR_INVALID is for a parameter that is wrong, _CLOSED for
-   what is gone, _OUT_OF_MEMORY may come of whatever makes or records something,
-   _WOULD_BLOCK in a callback of what says Blocks: the comments below name what
-   else there is. What could not be made is NULL or zero. Misuse is refused with
-   a log line that names the parameter and leaves the object as it was. The
-   device keeps its first run-time error (hcq_device_error_take). Calls without a
-   timeout use the device's (30 s), then log why.
+   what is gone, _LOST where a device is, _OUT_OF_MEMORY may come of whatever
+   makes or records something, _WOULD_BLOCK in a callback of what says Blocks:
+   the comments below name what else there is. What could not be made is NULL or
+   zero. Misuse is refused with a log line that names the parameter and leaves
+   the object as it was. The device keeps its first run-time error
+   (hcq_device_error_take). Calls without a timeout use its own (30 s), then log why.
 
    ============================================================================
    GLOSSARY                                                       >>glossary
@@ -773,7 +773,7 @@ typedef struct hcq_program_info {
 #define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
 HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
-/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (none for this backend). */
+/* Makes a program. Errors: HCQ_ERROR_NO_KERNEL (none for this backend), _LIMIT, _NATIVE. */
 HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program);
 /* Destroys a program; NULL: nothing. What names it keeps what it needs. */
@@ -898,7 +898,7 @@ typedef struct hcq_submission {
     uint32_t value_count;
 } hcq_submission;
 
-/* Makes an empty queue. Errors: HCQ_ERROR_UNSUPPORTED. */
+/* Makes an empty queue. */
 HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue);
 /* Destroys a queue; NULL: nothing. What is pending finishes as if it lived. */
 HCQ_API void hcq_queue_destroy(hcq_queue *queue);
