@@ -1621,7 +1621,7 @@ static hcqi_peek *hcqi_peek_new(hcq_job *job, const hcq_packet *p) {
 }
 
 /* A command is about to run, on this thread; what it gets, hcqi_order_watched takes. */
-static void *hcqi_order_watch(hcq_job *job, const hcq_packet *p) {
+static HCQI_UNUSED void *hcqi_order_watch(hcq_job *job, const hcq_packet *p) {
     if (p->kind != HCQ_COMMAND_EXEC) { return NULL; }
     hcqi_enter();
     hcqi_peek *peek = hcqi_order.blind ? NULL : hcqi_peek_new(job, p);
@@ -1669,7 +1669,7 @@ static void hcqi_sight_compare(hcq_job *job, const hcq_packet *p, uint64_t made,
 }
 
 /* It has run. */
-static void hcqi_order_watched(hcq_job *job, const hcq_packet *p, void *watch) {
+static HCQI_UNUSED void hcqi_order_watched(hcq_job *job, const hcq_packet *p, void *watch) {
     hcqi_peek *peek = HCQI_CAST(hcqi_peek *, watch);
     if (peek == NULL) { return; }
     const uint8_t *was = peek->bytes;

@@ -11,7 +11,7 @@
 #   static   HCQ_STATIC; symbols.sh holds that it exports nothing
 #   subsets  the implementation with each choice of backends, and none
 #   options  HCQ_VALIDATE 0, and 1 with NDEBUG; NDEBUG; HCQ_NO_FUTEX
-#   checked  HCQ_CHECK, with every backend, and static with that of the CPU
+#   checked  HCQ_CHECK, with every backend, static with that of the CPU, and without it
 #   late     the implementation after declarations and system headers
 #   header   the header part alone, of every companion
 #
@@ -92,6 +92,9 @@ static int use(void) {
 #endif
 #ifdef HCQ_CHECK
     if (hcq_check_meet(device) != HCQ_OK || hcq_check_host(NULL, 0, 0) == HCQ_OK) { return 1; }
+#endif
+#if defined(HCQ_CHECK) && !defined(HCQ_CPU)
+    if (hcq_check_explore(NULL, NULL) != HCQ_ERROR_UNSUPPORTED) { return 1; }
 #endif
     if (hcq_close(device) != HCQ_OK || sum_of(&block) != 3) { return 1; }
     return fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
@@ -185,6 +188,7 @@ checked() {
         look $backends -DHCQ_CHECK
     fi
     build static -DHCQ_CPU -DHCQ_CHECK
+    build one -DHCQ_CUDA -DHCQ_CHECK   # without a CPU, too
 }
 
 late() {
