@@ -38,23 +38,6 @@ TEST(timeline_waits_pass_failures) {
     }
 }
 
-/* Of several waits in a row any fails it, whichever others are still to come. */
-TEST(any_wait_in_a_row_fails_it) {
-    for (uint32_t way = 0; way < 8; way++) { /* which; before it is submitted; recorded */
-        const hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())};
-        const hcq_signal bad = gates[way % 2].signal;
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_point done;
-        CHECK_OK(way & 2 ? hcq_signal_fail(bad, HCQ_ERROR_NATIVE, NULL) : HCQ_OK);
-        for (int32_t i = 0; i < 2; i++) {
-            CHECK(way < 4 || hcq_queue_wait(q, gates[i]) == i);
-        }
-        CHECK_OK(submit_one(q, T.dev, gates, way < 4 ? 2 : 0, NULL, 0, &done));
-        CHECK_OK(way & 2 ? HCQ_OK : hcq_signal_fail(bad, HCQ_ERROR_NATIVE, NULL));
-        WAIT_RESULT(done, HCQ_ERROR_NATIVE);
-    }
-}
-
 /* ---- answers that were forgotten ---- */
 
 /* They say so: neither a success nor a failure is guessed. */

@@ -304,16 +304,15 @@ TEST(versions_of_those_that_wait) {
    was held finds none. What is submitted after the change has one of its own. */
 TEST(held_without_a_version) {
     hcq_device *device = OPEN_WITH(0, .versions = 1);
-    hcq_buffer out = make_words(device, 4);
+    hcq_buffer out = make_words(device, 4), other = make_words(device, 1);
     hcq_queue *q = make_putter(out, 0);
     hcq_point middle = make_gate(device), gate = make_gate(device), done[3];
     CHECK_INDEX(hcq_queue_wait(q, middle), 1);
-    CHECK_INDEX(hcq_queue_copy(q, hcq_view(out, 12, 4), out, 4), 2);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(out, 12, 4), make_words(device, 1), 4), 2);
     CHECK_OK(hcq_queue_bind(q, device));
     CHECK_OK(put_behind(q, device, 0, 7, NULL, HCQ_UNORDERED, &done[0]));
     CHECK_OK(put_behind(q, device, 1, 8, &gate, HCQ_UNORDERED, &done[1]));
-    const hcq_buffer src = hcq_view(out, 8, 4);
-    CHECK_OK(hcq_queue_update_copy(q, 2, NULL, &src, HCQ_KEEP));
+    CHECK_OK(hcq_queue_update_copy(q, 2, &other, NULL, HCQ_KEEP));
     CHECK_OK(put_behind(q, device, 2, 9, &gate, HCQ_UNORDERED, &done[2]));
     open_gate(gate);
     WAIT_RESULT(done[1], HCQ_ERROR_LIMIT);
