@@ -4815,7 +4815,7 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
         if (r == HCQ_OK && d->validates) { hcqi_vk_messenger_open(&d->own, d); }
         if (r == HCQ_OK) { r = hcqi_vk_physical_list(&d->own); }
         if (r == HCQ_OK && !d->validates) {
-            hcq_backend_log(d->device, HCQ_OK, "VK_LAYER_KHRONOS_validation is not installed");
+            hcq_backend_log(d->device, HCQ_OK, "vulkan.flags: no layer, or no VK_EXT_debug_utils");
         }
     }
     if (r == HCQ_OK && d->physical == VK_NULL_HANDLE) {

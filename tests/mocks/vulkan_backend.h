@@ -574,6 +574,20 @@ TEST_BARE(meanwhile_the_layer_speaks) {
     backend_close(device);
 }
 
+/* Without the layer, or a way to hear it, the device opens, and a line says so. */
+TEST_BARE(validation_is_not_there) {
+    static const uint32_t without[] = {0, MOCK_VK_NO_LAYER, MOCK_VK_NO_DEBUG_UTILS};
+    for (uint32_t i = 0; i < 3; i++) {
+        driver_is("vkmock");
+        hcq_device_desc desc = test_desc();
+        mock_vk_options.without = without[i];
+        test_vulkan_desc.flags |= HCQ_VULKAN_VALIDATION;
+        hcq_device *device = test_open(0, &desc);
+        CHECK_U64(log_has("HCQ_OK: hcq VULKAN: vulkan.flags: no layer, or no "), i != 0);
+        backend_close(device);
+    }
+}
+
 /* ---- drivers that are no device for hcq ---- */
 
 TEST_BARE(unfit_drivers) {

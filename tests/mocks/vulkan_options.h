@@ -21,6 +21,7 @@ enum {
     MOCK_VK_NO_MAINTENANCE4 = 128,
     MOCK_VK_NO_STATISTICS = 1024,      /* VK_KHR_pipeline_executable_properties */
     MOCK_VK_NO_OPTIONAL = 255 | MOCK_VK_NO_STATISTICS,
+    MOCK_VK_NO_LAYER = 2048,           /* of validation */
     MOCK_VK_NO_TIMELINE = 256,         /* so that it is no device for hcq */
     MOCK_VK_NO_ADDRESSES = 512         /* bufferDeviceAddress, likewise */
 };

@@ -362,6 +362,9 @@ MOCK_VK_API(VkResult, EnumerateInstanceExtensionProperties, const char *layer, u
     if (failure != VK_SUCCESS) {
         return failure;
     }
+    if (layer && (mock_vk_options.without & MOCK_VK_NO_LAYER)) {
+        return VK_ERROR_LAYER_NOT_PRESENT;
+    }
     if (layer) {
         *count = 0;
         return VK_SUCCESS;
