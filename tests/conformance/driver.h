@@ -123,7 +123,7 @@ TEST(listing_opens_nothing) {
     hcq_registry_destroy(registry);
 }
 
-/* ---- what a backend is opened ---- */
+/* ---- what a backend is told ---- */
 
 static hcq_device_desc opened;
 
