@@ -94,7 +94,7 @@ static int use(void) {
     if (hcq_check_meet(device) != HCQ_OK || hcq_check_host(NULL, 0, 0) == HCQ_OK) { return 1; }
 #endif
 #if defined(HCQ_CHECK) && !defined(HCQ_CPU)
-    if (hcq_check_explore(NULL, NULL) != HCQ_ERROR_UNSUPPORTED) { return 1; }
+    if (hcq_explore(NULL, NULL) != HCQ_ERROR_UNSUPPORTED) { return 1; }
 #endif
     if (hcq_close(device) != HCQ_OK || sum_of(&block) != 3) { return 1; }
     return fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
