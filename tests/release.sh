@@ -20,7 +20,7 @@ fail() {
     exit 1
 }
 grep -q -F "Version $version;" "$files/README.md" || fail "README.md is not of version $version"
-[ "$(sed -n 's/^## \([0-9.]*\).*/\1/p' "$files/CHANGELOG.md" | head -n 1)" = "$version" ] ||
+[ "$(sed -n 's/^## \([0-9][0-9.]*\).*/\1/p' "$files/CHANGELOG.md" | head -n 1)" = "$version" ] ||
     fail "CHANGELOG.md does not begin with version $version"
 
 sh "$files/tests/single.sh" cpu vulkan cuda check >"$out/hcq-$version.h"
