@@ -555,8 +555,8 @@ HCQ_API hcq_result hcq_device_error_take(hcq_device *device, hcq_error_info *inf
 HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
 
 /* Loggers to give as log_fn: a line on stderr, and nothing. The default, also
-   of calls that name no open device, is the first for what is not HCQ_OK; with
-   NDEBUG (HCQ_VALIDATE 0) the second. */
+   of calls that name no open device, is the first for what is not HCQ_OK, of a
+   device with HCQ_DEVICE_CHECK for all; with NDEBUG (HCQ_VALIDATE 0) the second. */
 HCQ_API void hcq_log_stderr(void *user, hcq_result result, const char *text);
 HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
@@ -4902,9 +4902,10 @@ static HCQI_COLD void hcqi_error_note(hcq_device *dev, hcq_result result, const 
         hcqi_copy_label(e->program, packet->u.exec.program->info.label);
     }
     hcqi_copy_label(e->native, native);
-    hcqi_refuse(dev, result, "queue '%s' command %d: %s%s%s", e->queue, e->command,
-                hcq_result_text(result), native == NULL ? "" : " in ",
-                native == NULL ? "" : native);
+    char command[24] = "";
+    if (packet != NULL) { snprintf(command, sizeof command, " command %d", e->command); }
+    hcqi_refuse(dev, result, "queue '%s'%s: %s%s%s", e->queue, command, hcq_result_text(result),
+                native == NULL ? "" : " in ", native == NULL ? "" : native);
 }
 
 /* Breaks what the packets that will not run would have raised. */
@@ -11549,7 +11550,8 @@ static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which,
 /* ---- open and close ------------------------------------------ >>opening - */
 
 static void hcqi_desc_defaults(hcq_device_desc *d) {
-    d->log_fn = hcqi_logger(d->log_fn);
+    int all = d->log_fn == NULL && HCQ_VALIDATE && (d->flags & HCQ_DEVICE_CHECK) != 0;
+    d->log_fn = all ? hcq_log_stderr : hcqi_logger(d->log_fn);
     if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
     if (d->explain_ns == 0) { d->explain_ns = (uint64_t)5 * 1000000000; }
     if (d->spin_ns == 0) { d->spin_ns = 50000; }
@@ -12040,7 +12042,7 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
     int room = HCQI_ROOM(queue, queue->stated, queue->stated_capacity, queue->stated_count + 1);
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, hcqi_packet_is_timed(p), HCQ_ERROR_INVALID,
-               "index: command %u names no memory", p->index);
+               "index: command %u (%s) names no memory", p->index, hcqi_kind_text(p->kind));
     HCQI_CHECK(queue, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
                HCQ_ERROR_INVALID, "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
     HCQI_PASS(hcqi_operand_take(queue, HCQI_NONE, "buffer", &buffer, buffer.size, &op));

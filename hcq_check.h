@@ -24,7 +24,7 @@
    Which bytes. Copies, fills, writes and grids have their own, arguments of kernels those
    that hcq_queue_access states. Of another argument nobody knows which bytes the kernel
    touches between its address and the end of the buffer: that gives a `possible` race,
-   which is logged with HCQ_OK, for loggers that take such lines, and counted nowhere.
+   logged with HCQ_OK (the default logger shows that, too), which fails and counts nothing.
    What the host reads and writes through hcq_buffer.host, or the memory it imported, it
    declares by hcq_check_host.
 
