@@ -430,6 +430,7 @@ TEST(threads_of_the_cpu) {
         test_cpu_desc.workers = wanted[i];
         test_cpu_desc.flags = HCQ_CPU_PIN;
         hcq_device *device = test_open(0, &desc);
+        CHECK_U64(test_query(device, HCQ_QUERY_WORKERS), workers);
         const uint32_t lanes = test_info(device).compute_lanes + test_info(device).copy_lanes;
         threads now = threads_now();
         while (now.count[0] != lanes || now.count[1] != workers) {
