@@ -332,8 +332,6 @@ HCQ_API const char *hcq_result_text(hcq_result result);
 HCQ_API const char *hcq_result_name(hcq_result result);
 /* The implementation's HCQ_VERSION_*: major << 16 | minor << 8 | patch. */
 HCQ_API uint32_t hcq_version(void);
-/* The host's clock: CLOCK_MONOTONIC or the system's like, nanoseconds. */
-HCQ_API uint64_t hcq_now_ns(void);
 
 /* ========================================================================== */
 /* ---- types ----------------------------------------------------- >>types - */
@@ -346,6 +344,8 @@ HCQ_API uint64_t hcq_now_ns(void);
 /* An absolute deadline where a timeout is asked for, on hcq_now_ns' clock; one in
    the past polls. */
 #define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
+/* The host's clock: CLOCK_MONOTONIC or the system's like, nanoseconds. */
+HCQ_API uint64_t hcq_now_ns(void);
 
 typedef struct hcq_device hcq_device;
 typedef struct hcq_queue hcq_queue;

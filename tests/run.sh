@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs hcq's tests.
 #
-#   sh tests/run.sh                what a change must pass      six minutes
+#   sh tests/run.sh                what a change must pass      eight minutes
 #   sh tests/run.sh --quick        after every edit             one minute
 #   sh tests/run.sh --full         before a release             an hour
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests

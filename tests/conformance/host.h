@@ -107,6 +107,7 @@ TEST(results_of_host_commands) {
     }
     CHECK_OK(hcq_device_error_take(T.dev, &error));
     CHECK(error.result == HCQ_ERROR_HOST && strcmp(error.queue, "third") == 0);
+    CHECK(error.native_code == HCQ_ERROR_LIMIT && error.command == 0); /* what it returned */
     CHECK_OK(hcq_device_error_take(T.dev, &error));
     CHECK_OK(error.result);
 }
