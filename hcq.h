@@ -7684,11 +7684,13 @@ static hcq_result hcqi_version_update(hcqi_version *v, uint32_t call, const uint
 }
 
 /* Writes the values, NULL: they come later, and what was updated since the version was
-   last current. HCQ_NOT_READY: it has to be built anew. */
+   last current. HCQ_NOT_READY: it has to be built anew. Values that are refused leave it as it
+   is, but without values: what is held may have its shape. */
 static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values) {
     const hcq_queue *q = v->queue;
     const hcqi_meta *m = q->metas;
-    hcq_result r = values == NULL ? HCQ_OK : hcqi_version_fill_in(v, values);
+    hcq_result r = HCQ_OK;
+    if (values != NULL) { HCQI_PASS(hcqi_version_fill_in(v, values)); }
     if (values == NULL && v->applied < q->updates) { v->has_values = 0; }
     const uint32_t *firsts = q->graph == NULL ? NULL : q->graph->plan.firsts;
     for (uint32_t i = q->newest; r == HCQ_OK && i != 0; i = m[i - 1].older) {

@@ -300,6 +300,42 @@ TEST(versions_of_those_that_wait) {
     CHECK_OK(hcq_close(device));
 }
 
+/* A submission whose values a backend refuses leaves the version as it is for another one, which
+   was held before and has values of its own. */
+TEST(refused_values_are_no_others) {
+    SKIP_IF(!is_mock(), "only the mock refuses a patch on demand");
+    mock_control control = {0};
+    hcq_device_desc desc = test_desc();
+    uint32_t word = 0;
+    test_mock_desc.control = &control;
+    hcq_device *device = test_open(0, &desc);
+    hcq_buffer out = make_words(device, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point gate = make_gate(device), done[2];
+    const hcq_value v[3] = {hcq_value_number(5), hcq_value_number(7), hcq_value_number(9)};
+    hcq_submission s = {.queues = &q, .queue_count = 1, .values = v, .value_count = 1};
+    CHECK_INDEX(hcq_queue_fill(q, out, 4, 0, 4), 0);
+    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_VALUE, 0, 0));
+    CHECK_OK(hcq_queue_bind(q, device));
+    CHECK_OK(hcq_submit(device, &s, 1, &done[0]));
+    WAIT_OK(done[0]);
+    s.values = &v[1];
+    s.waits = &gate;
+    s.wait_count = 1;
+    CHECK_OK(hcq_submit(device, &s, 1, &done[0]));
+    s.values = &v[2];
+    s.wait_count = 0;
+    s.flags = HCQ_UNORDERED;
+    __atomic_store_n(&control.refuse_patches, 1, __ATOMIC_SEQ_CST);
+    CHECK_RESULT(hcq_submit(device, &s, 1, &done[1]), HCQ_ERROR_LIMIT);
+    __atomic_store_n(&control.refuse_patches, 0, __ATOMIC_SEQ_CST);
+    open_gate(gate);
+    WAIT_OK(done[0]);
+    CHECK_OK(hcq_copyout(&word, out, sizeof word));
+    CHECK_U64(word, 7);
+    CHECK_OK(hcq_close(device));
+}
+
 /* The only version waits in the middle of its recording, and the queue was changed since: what
    was held finds none. What is submitted after the change has one of its own. */
 TEST(held_without_a_version) {

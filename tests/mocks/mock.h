@@ -69,15 +69,18 @@ static void mock_check_idle(mock_device *d, const uint32_t *count, const char *w
 }
 
 static hcq_result mock_patch(void *self, hcq_recording *recording, uint32_t index) {
+    mock_device *d = (mock_device *)self;
     mock_list *list = (mock_list *)recording->encoded;
     if (!list) {
         return HCQ_OK;
     }
+    if (mock_load(&d->control->refuse_patches)) {
+        return HCQ_ERROR_LIMIT;
+    }
     if (index >= list->count) {
         mock_abort("patch of a command that is not there: index, count", index, list->count);
     }
-    mock_check_idle((mock_device *)self, &list->running,
-                    "patch of a version that still runs: batches, instance");
+    mock_check_idle(d, &list->running, "patch of a version that still runs: batches, instance");
     mock_packets(list)[index] = recording->packets[index];
     return HCQ_OK;
 }

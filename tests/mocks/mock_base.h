@@ -17,6 +17,7 @@
 typedef struct mock_control {
     uint64_t refuse_at;                /* this submit call is refused, from 1 [none] */
     uint64_t lose_at;                  /* this batch loses the device, from 1 [none] */
+    uint64_t refuse_patches;           /* while it is not 0 */
     uint64_t submits;
     uint64_t encodes;
 } mock_control;
