@@ -1738,22 +1738,14 @@ struct hcqi_waiter {
     uint8_t order;                     /* a failure does not matter */
 };
 
-/* A notification that runs, on the stack of the thread that does. */
-typedef struct hcqi_called {
-    uint64_t id;
-    struct hcqi_called *next;          /* in hcqi_core.called */
-} hcqi_called;
-
 /* A notification: waits like a job, then runs a function instead of a batch. */
 struct hcqi_notice {
     hcqi_waiter wait;                  /* first */
     uint64_t id;
-    hcqi_notice *next;                 /* in hcqi_core.noticed or .due */
-    hcq_notify_fn fn;
+    hcqi_notice *next;                 /* in hcqi_core.noticed, .due or .called: has no home */
+    hcq_notify_fn fn;                  /* NULL: was cancelled */
     void *user;
     hcq_result result;
-    uint8_t listed;
-    uint8_t cancelled;
 };
 
 #define HCQI_SLEEPS UINT32_MAX         /* hcqi_waiter.segment of a sleeper's */
@@ -2375,7 +2367,7 @@ static struct hcqi_core {
     hcqi_line unbuilt;                 /* released, need a version to be built */
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
     hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
-    hcqi_called *called;               /* that run now */
+    hcqi_notice *called;               /* copies, on their threads' stacks: they run now */
     uint64_t dirty;                    /* devices to flush, by slot */
     uint64_t kicks;                    /* devices whose service thread has to look */
     hcqi_producer *promises[HCQI_PROMISES]; /* raises by pending submissions */
@@ -3772,11 +3764,6 @@ static hcqi_notice *hcqi_notice_take(hcqi_notice **head, hcqi_notice **tail) {
     return n;
 }
 
-static void hcqi_notice_push(hcqi_notice *n) {
-    n->listed = 1;
-    hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail, n);
-}
-
 static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
     if (number <= dev->done_prefix || number >= dev->next_number) { return NULL; }
     return dev->window[number & dev->window_mask];
@@ -3874,7 +3861,8 @@ static void hcqi_waiter_wake(hcqi_waiter *w) {
     } else if (w->segment == HCQI_SLEEPS) {
         hcqi_sleeper_wake((hcqi_sleeper *)(void *)w->list);
     } else {
-        hcqi_notice_push((hcqi_notice *)(void *)w);
+        hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail,
+                           (hcqi_notice *)(void *)w);
     }
 }
 
@@ -5162,8 +5150,7 @@ static void hcqi_notice_free(hcqi_notice *n) {
 static HCQI_COLD void hcqi_notice_look(void) {
     hcqi_notice *n = hcqi_notice_take(&hcqi_core.noticed_head, &hcqi_core.noticed_tail);
     hcqi_state state = hcqi_state_now(n->wait.signal, n->wait.value, &n->result);
-    if (!n->cancelled && (state == HCQI_HANDED || state == HCQI_UNMET)) {
-        n->listed = 0;
+    if (n->fn != NULL && (state == HCQI_HANDED || state == HCQI_UNMET)) {
         hcqi_waiter_link(&n->wait, state == HCQI_HANDED);
         return;
     }
@@ -5172,26 +5159,22 @@ static HCQI_COLD void hcqi_notice_look(void) {
 
 /* Iterative, too: what a notification releases is run by the outermost call. */
 static HCQI_COLD void hcqi_run_due(void) {
-    hcqi_called now = { 0, NULL };
+    hcqi_notice *n, now;
     if (hcqi_notifying) { return; }
     hcqi_notifying = 1;
-    for (;;) {
-        hcqi_enter();
-        hcqi_called **link = &hcqi_core.called;
-        while (*link != NULL && *link != &now) { link = &(*link)->next; }
-        if (*link != NULL) { *link = now.next; }
-        hcqi_notice *n = hcqi_notice_take(&hcqi_core.due_head, &hcqi_core.due_tail);
-        if (n == NULL) { break; }
-        hcq_notify_fn fn = n->cancelled ? NULL : n->fn;
-        void *user = n->user;
-        hcq_result result = n->result;
-        now.id = n->id;
+    hcqi_enter();
+    while ((n = hcqi_notice_take(&hcqi_core.due_head, &hcqi_core.due_tail)) != NULL) {
+        now = *n;
         now.next = hcqi_core.called;
         hcqi_core.called = &now;
         HCQI_ORDER(hcqi_order_seen(n->wait.signal, n->wait.value));
         hcqi_notice_free(n);
         hcqi_unlock();
-        if (fn != NULL) { fn(user, result); }
+        if (now.fn != NULL) { now.fn(now.user, now.result); }
+        hcqi_enter();
+        hcqi_notice **link = &hcqi_core.called;
+        while (*link != NULL && *link != &now) { link = &(*link)->next; }
+        if (*link != NULL) { *link = now.next; } /* else it forked: the child's list is empty */
     }
     hcqi_notifying = 0;
     hcqi_unlock();
@@ -9661,7 +9644,7 @@ static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
     s->refs++;
     hcqi_signal_refresh(s);
     if (notification != NULL) { notification->id = id; }
-    hcqi_notice_push(n);
+    hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail, n);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -9700,14 +9683,14 @@ HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
     uint32_t index = hcqi_slot_index(notification.id);
     void *item = dev == NULL ? NULL : hcqi_slots_at(&dev->notices, index);
     hcqi_notice *n = HCQI_CAST(hcqi_notice *, item);
-    if (n == NULL || n->id != notification.id || n->cancelled) {
-        const hcqi_called *runs = hcqi_core.called;
+    if (n == NULL || n->id != notification.id || n->fn == NULL) {
+        const hcqi_notice *runs = hcqi_core.called;
         while (runs != NULL && runs->id != notification.id) { runs = runs->next; }
         return hcqi_leave_with(runs != NULL ? HCQ_ERROR_BUSY : HCQ_ERROR_CLOSED);
     }
     if (n->fn == hcqi_notify_event) { hcqi_sys_event_close((intptr_t)n->user, 0); }
-    if (n->listed) {
-        n->cancelled = 1; /* whoever takes it off its list forgets it */
+    if (n->wait.home == HCQI_HOME_NONE) {
+        n->fn = NULL; /* whoever takes it off its list forgets it */
     } else {
         hcqi_waiter_unlink(&n->wait);
         hcqi_notice_free(n);
@@ -11926,9 +11909,8 @@ static void hcqi_close_objects(hcq_device *dev) {
     hcqi_drain();
     for (uint32_t i = 0; i < dev->notices.used; i++) { /* of what is still raised elsewhere */
         hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_slots_at(&dev->notices, i));
-        if (n == NULL || n->listed) { continue; }
+        if (n == NULL || n->wait.home == HCQI_HOME_NONE) { continue; }
         hcqi_waiter_unlink(&n->wait);
-        n->listed = 1;
         n->result = HCQ_ERROR_CANCELLED;
         hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
     }
