@@ -3057,11 +3057,13 @@ static int hcqi_device_is(const hcq_device *dev, uint64_t serial) {
 
 /* With the lock held: the line waits until that is free, as a logger may call hcq.
    What its calls write is told once it returned, what those write is not; nor is
-   what nothing would keep the logger for, a device that is not open yet, say. */
+   what nothing would keep the logger for, a device that is not open yet, say: then
+   `dev` is NULL, and the logger what the user gave, or NULL. */
 static HCQI_COLD HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device *dev,
                                                     hcq_result result, const char *format,
                                                     va_list args) {
     int pinned = hcqi_device_open(dev);
+    fn = dev != NULL ? dev->desc.log_fn : hcqi_logger(fn);
     hcqi_lines++;
     if (fn == NULL || hcqi_logging > pinned) { return; }
     if (hcqi_core.message_count == sizeof hcqi_core.messages / sizeof hcqi_core.messages[0]) {
@@ -3071,7 +3073,7 @@ static HCQI_COLD HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, h
     hcqi_message *m = &hcqi_core.messages[hcqi_core.message_count++];
     m->dev = pinned ? dev : NULL;
     m->fn = fn;
-    m->user = user;
+    m->user = dev != NULL ? dev->desc.log_user : user;
     m->thread = hcqi_sys_thread_id();
     m->nested = hcqi_logging;
     m->result = result;
@@ -3084,21 +3086,12 @@ static HCQI_COLD HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, h
     }
 }
 
-static HCQI_PRINTF(3, 0) void hcqi_log_va(hcq_device *dev, hcq_result result, const char *format,
-                                          va_list args) {
-    if (dev == NULL) {
-        hcqi_log_to(hcqi_logger(NULL), NULL, NULL, result, format, args);
-    } else {
-        hcqi_log_to(dev->desc.log_fn, dev->desc.log_user, dev, result, format, args);
-    }
-}
-
 /* With the lock held. Returns `result`. `dev` NULL: the call names no open device. */
 static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse(hcq_device *dev, hcq_result result,
                                                 const char *format, ...) {
     va_list args;
     va_start(args, format);
-    hcqi_log_va(dev, result, format, args);
+    hcqi_log_to(NULL, NULL, dev, result, format, args);
     va_end(args);
     return result;
 }
@@ -11073,7 +11066,7 @@ HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char 
     va_list args;
     int mine = hcqi_enter_anew();
     va_start(args, format);
-    hcqi_log_va(device, result, format, args);
+    hcqi_log_to(NULL, NULL, device, result, format, args);
     va_end(args);
     if (!mine) { hcqi_leave(); }
 }
@@ -11242,8 +11235,8 @@ static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, h
     va_list args;
     hcqi_enter();
     va_start(args, format);
-    hcqi_log_to(hcqi_logger(desc == NULL ? NULL : desc->log_fn),
-                desc == NULL ? NULL : desc->log_user, NULL, result, format, args);
+    hcqi_log_to(desc == NULL ? NULL : desc->log_fn, desc == NULL ? NULL : desc->log_user, NULL,
+                result, format, args);
     va_end(args);
     return hcqi_leave_with(result);
 }

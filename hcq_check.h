@@ -2365,7 +2365,7 @@ static HCQI_PRINTF(3, 4) void hcqi_explorer_log(const hcq_explore_desc *desc, hc
     va_list args;
     va_start(args, format);
     hcqi_enter();
-    hcqi_log_to(hcqi_logger(desc->log_fn), desc->log_user, NULL, result, format, args);
+    hcqi_log_to(desc->log_fn, desc->log_user, NULL, result, format, args);
     hcqi_leave();
     va_end(args);
 }
