@@ -5786,11 +5786,11 @@ static int32_t hcqi_record_end(hcq_queue *q) {
     return index;
 }
 
-/* Replaces a name of a command that counts. */
-static void hcqi_name_set(hcq_queue *q, uint32_t at, hcqi_allocation *a) {
+/* Replaces a name of a command that counts, or of what was stated for it. */
+static void hcqi_name_set(hcqi_allocation **name, hcqi_allocation *a) {
     if (a != NULL) { a->names++; }
-    if (q->names[at] != NULL) { hcqi_allocation_unname(q->names[at]); }
-    q->names[at] = a;
+    if (*name != NULL) { hcqi_allocation_unname(*name); }
+    *name = a;
 }
 
 /* Fills in a wait, signal or timestamp; anything but HCQ_OK: was refused. */
@@ -6796,14 +6796,14 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
     hcq_packet *p = NULL;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_COPY, &p));
     const hcqi_meta *m = &queue->metas[index];
-    uint32_t first = m->name_first;
-    hcqi_operand to = { queue->names[first], NULL, p->u.copy.dst, m->reach[0] };
-    hcqi_operand from = { queue->names[first + 1], NULL, p->u.copy.src, m->reach[1] };
+    hcqi_allocation **names = &queue->names[m->name_first];
+    hcqi_operand to = { names[0], NULL, p->u.copy.dst, m->reach[0] };
+    hcqi_operand from = { names[1], NULL, p->u.copy.src, m->reach[1] };
     if (size == HCQ_KEEP) { size = p->u.copy.size; }
     HCQI_CHECK(queue, p->index, size != 0, HCQ_ERROR_INVALID, "size: is 0");
     HCQI_PASS(hcqi_copy_set(queue, p->index, dst, src, size, &to, &from));
-    hcqi_name_set(queue, first, hcqi_name_brought(queue, p->index, 0) ? NULL : to.a);
-    hcqi_name_set(queue, first + 1, hcqi_name_brought(queue, p->index, 1) ? NULL : from.a);
+    hcqi_name_set(&names[0], hcqi_name_brought(queue, p->index, 0) ? NULL : to.a);
+    hcqi_name_set(&names[1], hcqi_name_brought(queue, p->index, 1) ? NULL : from.a);
     return hcqi_update_end(queue, p, 1);
 }
 
@@ -6821,9 +6821,7 @@ static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t o
     for (uint32_t at = q->metas[index].stated; at != 0; at = q->stated[at - 1].next) {
         hcqi_stated *t = &q->stated[at - 1];
         if (t->address != old) { continue; }
-        if (a != NULL) { a->names++; }
-        if (t->a != NULL) { hcqi_allocation_unname(t->a); }
-        t->a = a;
+        hcqi_name_set(&t->a, a);
         t->dev = a == NULL ? in->dev : a->dev;
         t->address = address;
     }
@@ -6855,7 +6853,7 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32
         memcpy(&address, value, sizeof address);
         HCQI_CHECK(queue, p->index, hcqi_update_stated(queue, p->index, old, address, a),
                    HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
-        hcqi_name_set(queue, m->name_first + name, a);
+        hcqi_name_set(&queue->names[m->name_first + name], a);
     }
     memcpy(queue->arena + m->arena + offset, value, size);
     return hcqi_update_end(queue, p, buffer && !brought);
@@ -6955,7 +6953,7 @@ HCQI_DEF HCQI_COLD hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index
     }
     hcqi_patch_add(queue, patch, key);
     if (name != HCQI_NONE) { /* what was recorded need not live */
-        hcqi_name_set(queue, queue->metas[p->index].name_first + name, NULL);
+        hcqi_name_set(&queue->names[queue->metas[p->index].name_first + name], NULL);
     }
     return hcqi_queue_changed(queue);
 }
@@ -7019,11 +7017,10 @@ static int hcqi_queue_forget_some(hcq_queue *q) {
         hcqi_packet_unref(&q->packets[--q->count]);
     }
     for (uint32_t i = 0; i < HCQI_BREATH && q->name_count != 0; i++) {
-        hcqi_name_set(q, --q->name_count, NULL);
+        hcqi_name_set(&q->names[--q->name_count], NULL);
     }
     for (uint32_t i = 0; i < HCQI_BREATH && q->stated_count != 0; i++) {
-        hcqi_allocation *a = q->stated[--q->stated_count].a;
-        if (a != NULL) { hcqi_allocation_unname(a); }
+        hcqi_name_set(&q->stated[--q->stated_count].a, NULL);
     }
     return q->count + q->name_count + q->stated_count == 0;
 }
