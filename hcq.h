@@ -2847,6 +2847,21 @@ static void hcqi_sys_fork_watch(void) { pthread_atfork(NULL, NULL, hcqi_fork_chi
 
 #else
 
+HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
+    thread->handle = NULL;
+    return HCQ_ERROR_UNSUPPORTED;
+}
+
+HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) { (void)thread; }
+static uint64_t hcqi_sys_thread_id(void) { return 1; }
+
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    (void)word, (void)expected, (void)timeout_ns; /* nobody would change it meanwhile */
+    return HCQ_TIMEOUT;
+}
+
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) { (void)word, (void)all; }
+
 static void hcqi_sys_fork_watch(void) { (void)hcqi_fork_child, (void)hcqi_sys_thread_name; }
 
 #endif
@@ -2864,25 +2879,6 @@ HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
 static FILE *hcqi_sys_file_create(const char *path) { return fopen(path, "wb"); }
 
 #endif /* POSIX */
-
-#if defined(HCQ_NO_THREADS) && !defined(_WIN32)
-
-HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
-    thread->handle = NULL;
-    return HCQ_ERROR_UNSUPPORTED;
-}
-
-HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) { (void)thread; }
-static uint64_t hcqi_sys_thread_id(void) { return 1; }
-
-HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
-    (void)word, (void)expected, (void)timeout_ns; /* nobody would change it meanwhile */
-    return HCQ_TIMEOUT;
-}
-
-HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) { (void)word, (void)all; }
-
-#endif
 
 #ifdef HCQI_SYS_BUCKETS
 
