@@ -2232,7 +2232,8 @@ struct hcq_program {
     const void *parts[HCQI_PARTS];     /* of blobs, what `desc` points at */
 };
 
-typedef enum hcqi_block_state { HCQI_LIVE, HCQI_FREED, HCQI_TOMB } hcqi_block_state;
+/* Doomed: it lives, and hcq_free_after was called. */
+typedef enum hcqi_block_state { HCQI_LIVE, HCQI_DOOMED, HCQI_FREED, HCQI_TOMB } hcqi_block_state;
 
 struct hcqi_allocation {
     hcq_memory memory;
@@ -2240,7 +2241,6 @@ struct hcqi_allocation {
     uint64_t id;
     uint32_t flags;                    /* of hcq_alloc, or HCQI_IMPORTED */
     hcqi_block_state state;
-    int doomed;                        /* hcq_free_after was called */
     hcqi_allocation *twin;             /* of a bridge */
     uint32_t names;                    /* by recordings and pending frees */
     uint64_t number;                   /* as of the users, of its own device */
@@ -4094,7 +4094,7 @@ static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
 }
 
 static int hcqi_allocation_lives(const hcqi_allocation *a) {
-    return a == NULL || a->state == HCQI_LIVE;
+    return a == NULL || a->state <= HCQI_DOOMED;
 }
 
 /* Where an address lies that is in no buffer that `dev` sees, for a log. */
@@ -4271,7 +4271,7 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
    that, or of the core's own. What leaves the cache does so at the next alloc or free. */
 static void hcqi_allocation_free_late(hcqi_allocation *a) {
     if (a == NULL) { return; }
-    if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
+    if (hcqi_allocation_lives(a) && !a->dev->closing) { hcqi_allocation_retire(a); }
     hcqi_allocation_unname(a);
 }
 
@@ -9801,7 +9801,6 @@ static void hcqi_allocation_live(hcqi_allocation *a) {
     dev->table_count++;
     dev->allocated_bytes += a->memory.size;
     a->state = HCQI_LIVE;
-    a->doomed = 0;
     a->twin = NULL;
     a->id = ++hcqi_core.serial;
 }
@@ -9936,7 +9935,7 @@ static hcqi_allocation *hcqi_free_find(const hcq_buffer *buffer, hcq_result *why
     } else if (buffer->address != a->memory.address || buffer->size != a->memory.size) {
         *why = HCQ_ERROR_INVALID;
         bad = "is a view";
-    } else if (a->doomed) {
+    } else if (a->state == HCQI_DOOMED) {
         *why = HCQ_ERROR_CLOSED;
         bad = "is being freed";
     }
@@ -9980,11 +9979,11 @@ HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, ui
     hcqi_allocation *a = hcqi_free_find(&buffer, &r);
     if (a != NULL) {
         a->names++;                    /* the record stays until the submission is over ... */
-        a->doomed = 1;
+        a->state = HCQI_DOOMED;
         r = hcqi_submit_action(a->dev, waits, wait_count, a, &done);
         if (done.value == 0) {         /* ... if there is one */
             a->names--;
-            a->doomed = 0;
+            a->state = HCQI_LIVE;
         }
     }
     if (point != NULL) { *point = done; }
