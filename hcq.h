@@ -1792,12 +1792,11 @@ struct hcqi_signal {
     uint64_t failed_from;              /* with `failure`: values from here on failed */
     struct hcqi_reason *reason;        /* for `failure`, or NULL */
     uint32_t refs;                     /* the handle, recordings, waiters, producers */
-    uint32_t handles;                  /* the users' references */
+    uint32_t handles;                  /* the users' references; 0: it is destroyed */
     char label[32];
-    uint32_t uses;                     /* by pending submissions: waits and signals */
-    uint32_t promised;                 /* raises by pending submissions ... */
+    uint32_t waits;                    /* of pending submissions */
+    uint32_t promised;                 /* raises and timestamps by pending submissions ... */
     uint64_t promised_top;             /* ... and the highest of them, or above it */
-    int destroyed;
     hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
     uint32_t stamps;                   /* handed-over timestamps */
     hcqi_site source;                  /* who raised it last, for the profile; at 0: the host */
@@ -3681,7 +3680,7 @@ static hcqi_signal *hcqi_signal_find(hcq_signal handle) {
     if (dev == NULL) { return NULL; }
     void *item = hcqi_slots_at(&dev->signals, hcqi_slot_index(handle.id));
     hcqi_signal *s = HCQI_CAST(hcqi_signal *, item);
-    return s != NULL && s->id == handle.id && !s->destroyed ? s : NULL;
+    return s != NULL && s->id == handle.id ? s : NULL;
 }
 
 static hcq_signal hcqi_signal_handle(const hcqi_signal *s) {
@@ -3986,7 +3985,6 @@ static void hcqi_producer_free(hcq_device *dev, hcqi_producer *p) {
     }
     hcqi_pool_put(&dev->producers, p);
     s->promised--;
-    s->uses--;
     hcqi_signal_unref(s);
 }
 
@@ -4544,7 +4542,7 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
         *why = s->failure;
         return HCQI_FAILED;
     }
-    if (s->destroyed && (s->promised == 0 || value > s->promised_top)) {
+    if (s->handles == 0 && (s->promised == 0 || value > s->promised_top)) {
         *why = HCQ_ERROR_CANCELLED;
         return HCQI_FAILED;
     }
@@ -4722,7 +4720,7 @@ static void hcqi_job_free(hcq_job *job) {
     for (hcqi_waiter *w = &job->wait, *next; w != NULL; w = next) {
         next = w->list;
         if (w->signal != NULL) {
-            w->signal->uses--;
+            w->signal->waits--;
             hcqi_signal_unref(w->signal);
         }
         if (w != &job->wait) { hcqi_pool_put(&dev->waiters, w); }
@@ -8162,10 +8160,10 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value,
         return;
     }
     if (s->failure != HCQ_OK || s->value >= value) { return; }
-    if (s->destroyed) { hcqi_print(t, ", destroyed (final)"); }
+    if (s->handles == 0) { hcqi_print(t, ", destroyed (final)"); }
     if (raiser == NULL && hcqi_core.looks != 0) {
         hcqi_print(t, ", nobody submitted raises it%s",
-                   s->destroyed ? "" : ": only a host set or a later submission will");
+                   s->handles == 0 ? "" : ": only a host set or a later submission will");
     }
 }
 
@@ -8571,7 +8569,7 @@ static hcq_result hcqi_version_check_signals(const hcqi_version *v) {
         const hcq_packet *p = &v->packets[v->syncs[i].packet];
         hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
         if (p->flags & (HCQI_RELATIVE | HCQI_FAR)) { continue; }
-        HCQI_REFUSE_UNLESS(v->dev, !s->destroyed, HCQ_ERROR_CLOSED,
+        HCQI_REFUSE_UNLESS(v->dev, s->handles != 0, HCQ_ERROR_CLOSED,
                            "queue '%s': the signal of command %u was destroyed",
                            v->recording.label, p->index);
         if (p->kind != HCQ_COMMAND_SIGNAL) { continue; }
@@ -8685,7 +8683,7 @@ static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail) {
 static void hcqi_waiter_set(hcqi_waiter *w, hcqi_signal *s, uint64_t value) {
     w->signal = s;
     w->value = value;
-    s->uses++;
+    s->waits++;
     s->refs++;
 }
 
@@ -8741,7 +8739,6 @@ static hcqi_producer *hcqi_job_promise(hcq_job *job, hcqi_producer ***link, uint
     p->segment = segment;
     p->job = job;
     if (s->promised++ == 0 || value > s->promised_top) { s->promised_top = value; }
-    s->uses++;
     s->refs++;
     **link = p;
     *link = &p->list;
@@ -9215,7 +9212,7 @@ HCQI_DEF HCQI_COLD hcq_result hcq_signal_create(hcq_device *device, uint64_t val
 static void hcqi_signal_close(hcqi_signal *s) {
     hcq_device *dev = s->dev;
     hcqi_slots_remove(&dev->signals, s->id);
-    s->destroyed = 1;
+    s->handles = 0;
     hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX); /* nobody raises it above what is promised */
     hcqi_signal_unref(s);
 }
@@ -9332,7 +9329,7 @@ HCQI_DEF HCQI_COLD hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
     HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
     hcqi_reap_all();
-    int busy = s->uses != 0;
+    int busy = s->waits + s->promised != 0;
     if (!busy) { /* threads look again, and so do notifications, which then wait on */
         hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
         hcqi_drain();
