@@ -3998,21 +3998,6 @@ static void hcqi_producer_insert(hcqi_producer *p) {
     if (after != NULL) { after->next = p; } else { s->pending_head = p; }
 }
 
-static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
-    hcqi_lane *lane = job->lane;
-    p->epoch = job->epoch;
-    p->list = NULL;
-    hcqi_producer **link = lane->land_tail == NULL ? &lane->land_head : &lane->land_tail->list;
-    *link = p;
-    lane->land_tail = p;
-    if (p->slot != NULL) {
-        p->signal->stamps++;
-        return;
-    }
-    hcqi_producer_insert(p);
-    hcqi_signal_wake(p->signal, p->value, 0);
-}
-
 static void hcqi_producer_detach(hcqi_producer *p) {
     hcqi_signal *s = p->signal;
     if (p->slot != NULL) {
@@ -4960,10 +4945,20 @@ static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native
 
 /* What the segment raises, with the last one the submission, now belongs to the job's epoch. */
 static void hcqi_job_attach(hcq_job *job) {
+    hcqi_lane *lane = job->lane;
     while (job->producers != NULL && job->producers->segment <= job->segment) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
-        hcqi_producer_attach(p, job);
+        p->epoch = job->epoch;
+        p->list = NULL;
+        *(lane->land_tail != NULL ? &lane->land_tail->list : &lane->land_head) = p;
+        lane->land_tail = p;
+        if (p->slot != NULL) {
+            p->signal->stamps++;
+        } else {
+            hcqi_producer_insert(p);
+            hcqi_signal_wake(p->signal, p->value, 0);
+        }
     }
 }
 
