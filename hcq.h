@@ -2949,11 +2949,20 @@ static int hcqi_is_strange(void) {
     return hcqi_core.stepper != 0 && hcqi_core.stepper != hcqi_sys_thread_id();
 }
 
+/* The next open device behind one, or behind none the first; NULL: no more. */
+static hcq_device *hcqi_device_next(const hcq_device *dev) {
+    uint32_t slot = dev == NULL ? 0 : dev->slot + 1;
+    while (slot < hcqi_core.device_top && hcqi_core.devices[slot] == NULL) { slot++; }
+    return slot < hcqi_core.device_top ? hcqi_core.devices[slot] : NULL;
+}
+
+#define HCQI_DEVICES(dev) \
+    for (hcq_device *dev = hcqi_device_next(NULL); dev != NULL; dev = hcqi_device_next(dev))
+
 /* Are devices of the other kind open? */
 static int hcqi_mixes(int stepped) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        if (other != NULL && other->stepped != stepped) { return 1; }
+    HCQI_DEVICES(other) {
+        if (other->stepped != stepped) { return 1; }
     }
     return 0;
 }
@@ -3103,9 +3112,8 @@ static hcq_result hcqi_oom(hcq_device *dev, const char *what) {
 
 /* There is room for a line: how many found none. */
 static HCQI_COLD void hcqi_lost_tell(void) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        if (dev == NULL || dev->lines_lost == 0) { continue; }
+    HCQI_DEVICES(dev) {
+        if (dev->lines_lost == 0) { continue; }
         uint32_t lost = dev->lines_lost;
         dev->lines_lost = 0;
         hcqi_refuse(dev, HCQ_ERROR_LIMIT, "%u more lines are lost", lost);
@@ -3657,15 +3665,10 @@ static void hcqi_lane_watch(hcqi_lane *lane) {
     }
 }
 
-static hcqi_lane *hcqi_lanes_of(uint32_t slot, int end) {
-    hcq_device *dev = hcqi_core.devices[slot];
-    return dev == NULL ? NULL : dev->lanes + (end ? dev->lane_count : 0);
-}
-
 /* All lanes of all devices; `break` goes on with the next device. */
 #define HCQI_LANES(lane)                                                           \
-    for (uint32_t slot_ = 0; slot_ < hcqi_core.device_top; slot_++)                \
-        for (hcqi_lane *lane = hcqi_lanes_of(slot_, 0); lane != hcqi_lanes_of(slot_, 1); lane++)
+    HCQI_DEVICES(dev_)                                                             \
+        for (hcqi_lane *lane = dev_->lanes; lane != dev_->lanes + dev_->lane_count; lane++)
 
 /* While anybody needs them every lane reports completions: rare, and one switch is easy. */
 static void hcqi_watch(int delta) {
@@ -4084,11 +4087,8 @@ static int hcqi_allocation_lives(const hcqi_allocation *a) {
 static HCQI_COLD const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
                                               size_t size) {
     unsigned long long at = (unsigned long long)address;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        if (other == NULL || other == dev || hcqi_allocation_find(other, address) == NULL) {
-            continue;
-        }
+    HCQI_DEVICES(other) {
+        if (other == dev || hcqi_allocation_find(other, address) == NULL) { continue; }
         snprintf(text, size, "is 0x%llx, in a buffer of '%s', which '%s' does not see", at,
                  other->label, dev->label);
         return text;
@@ -4167,9 +4167,8 @@ static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq
     hcqi_allocation *a = hcqi_allocation_find(dev, address);
     if (a != NULL) { return a; }
     *why = HCQ_ERROR_INVALID;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *other = hcqi_core.devices[i];
-        a = other == NULL || other == dev ? NULL : hcqi_allocation_find(other, address);
+    HCQI_DEVICES(other) {
+        a = other == dev ? NULL : hcqi_allocation_find(other, address);
         if (a == NULL) { continue; }
         if (hcqi_allocation_map(dev, a, address, why) != 0) { return a; }
         if (*why == HCQ_ERROR_OUT_OF_MEMORY) { return NULL; }
@@ -4549,9 +4548,9 @@ static int hcqi_is_held(const hcq_job *job) {
     return job != NULL && job->state != HCQI_JOB_HANDED;
 }
 
-/* The first held job of a device, which may be NULL, from a number on; NULL: no more. */
+/* The first held job of a device from a number on; NULL: no more. */
 static hcq_job *hcqi_held_from(const hcq_device *dev, uint64_t number) {
-    if (dev == NULL || dev->held == 0) { return NULL; }
+    if (dev->held == 0) { return NULL; }
     if (number <= dev->handed_prefix) { number = dev->handed_prefix + 1; }
     while (number < dev->next_number && !hcqi_is_held(hcqi_job_at(dev, number))) { number++; }
     return hcqi_job_at(dev, number);
@@ -8018,8 +8017,7 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
     const hcqi_producer *p = hcqi_producer_find(s, value);
     *runs = p != NULL;
     if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *dev = hcqi_core.devices[i];
+    HCQI_DEVICES(dev) {
         hcq_job *job = hcqi_held_from(dev, 0);
         for (; job != NULL && least != value && hcqi_look();
              job = hcqi_held_from(dev, job->number + 1)) {
@@ -11820,8 +11818,8 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
         hcqi_reap_all();
         hcqi_drain();
         int stays = dev->lost != HCQ_OK || !hcqi_device_moves(dev);
-        for (uint32_t i = 0; stays && i < hcqi_core.device_top; i++) {
-            hcqi_cancel_held(hcqi_core.devices[i], dev);
+        HCQI_DEVICES(on) {
+            if (stays) { hcqi_cancel_held(on, dev); }
         }
         hcqi_drain();
         if (!hcqi_device_quiet(dev)) {
@@ -11868,9 +11866,7 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
 
 static void hcqi_close_objects(hcq_device *dev) {
     while (dev->queues != NULL) { hcqi_queue_free(dev->queues, 0); }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        if (hcqi_core.devices[i] != NULL) { hcqi_device_forget(hcqi_core.devices[i], dev); }
-    }
+    HCQI_DEVICES(other) { hcqi_device_forget(other, dev); }
     while (dev->programs != NULL) {
         hcq_program *p = dev->programs;
         int ours = !p->destroyed;      /* recordings may still name it */
@@ -14364,9 +14360,8 @@ static void hcqi_profile_add(const hcq_device *dev, const hcqi_event *e, const c
 
 /* A version that the profile is to have timestamps in; NULL: there are none. */
 static hcqi_version *hcqi_profile_next(const hcq_device *dev) {
-    for (uint32_t i = 0; hcqi_profile_on(dev) && i < hcqi_core.device_top; i++) {
-        hcq_queue *q = hcqi_core.devices[i] == NULL ? NULL : hcqi_core.devices[i]->queues;
-        for (; q != NULL; q = q->next) {
+    HCQI_DEVICES(home) {
+        for (hcq_queue *q = hcqi_profile_on(dev) ? home->queues : NULL; q != NULL; q = q->next) {
             hcqi_version *v = q->bound == NULL || q->destroyed ? NULL : q->versions;
             for (; v != NULL; v = v->next) {
                 int current = v->generation == q->generation && v->dev == dev;

@@ -997,9 +997,8 @@ static void hcqi_deed_text(const hcqi_deed *d, char *text, size_t size) {
 
 /* The first raise of a signal of the user's behind what was done; NULL: there is none. */
 static const hcqi_signal *hcqi_race_signal(const hcqi_deed *d, uint64_t *value) {
-    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
-        hcq_device *dev = hcqi_core.devices[slot];
-        for (uint32_t i = 0; dev != NULL && i < dev->signals.used; i++) {
+    HCQI_DEVICES(dev) {
+        for (uint32_t i = 0; i < dev->signals.used; i++) {
             const hcqi_signal *s = HCQI_CAST(const hcqi_signal *, hcqi_slots_at(&dev->signals, i));
             const hcqi_releases *r = s == NULL || s->kind != HCQI_USER ? NULL : s->releases;
             for (uint32_t k = 0; r != NULL && k < r->count; k++) {
@@ -1143,9 +1142,8 @@ static hcqi_allocation *hcqi_order_find(hcq_device *dev, uint64_t address,
                                         hcqi_allocation *named) {
     hcqi_allocation *a = hcqi_allocation_find(dev, address);
     if (a != NULL || named != NULL) { return a != NULL ? a : named; }
-    for (uint32_t i = 0; a == NULL && i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        if (other != NULL && other != dev) { a = hcqi_allocation_find(other, address); }
+    HCQI_DEVICES(other) {
+        if (a == NULL && other != dev) { a = hcqi_allocation_find(other, address); }
     }
     return a;
 }
@@ -1763,9 +1761,8 @@ HCQI_DEF hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t acce
     HCQI_LEAVE_UNLESS(NULL, ptr != NULL && size != 0, HCQ_ERROR_INVALID, "ptr: is NULL or empty");
     HCQI_LEAVE_UNLESS(NULL, does != 0, HCQ_ERROR_INVALID,
                       "access: is not HCQ_ARG_IN, _OUT or _INOUT");
-    for (uint32_t i = 0; hcqi_core.checked != 0 && i < hcqi_core.device_top; i++) {
-        const hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->table_count; k++) {
+    HCQI_DEVICES(dev) {
+        for (uint32_t k = 0; hcqi_core.checked != 0 && k < dev->table_count; k++) {
             hcqi_allocation *a = dev->table[k];
             uint64_t host = (uint64_t)(uintptr_t)a->memory.host, last = host + a->memory.size;
             if (host == 0 || host >= end || last <= first) { continue; }
@@ -1868,10 +1865,8 @@ static void hcqi_chains_prune(const hcqi_past *floor) {
     hcqi_past_purge(&hcqi_order.all.past);
     for (hcqi_party *p = hcqi_order.parties; p != NULL; p = p->next) { hcqi_past_purge(&p->past); }
     for (uint32_t i = 0; i < count; i++) { hcqi_past_purge(&hcqi_order.chains[i]->past); }
-    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
-        const hcq_device *dev = hcqi_core.devices[slot];
-        const hcq_queue *q = dev == NULL ? NULL : dev->queues;
-        for (; q != NULL; q = q->next) {
+    HCQI_DEVICES(dev) {
+        for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) {
             if (q->graph != NULL) { hcqi_past_purge(&q->graph->past); }
         }
     }
@@ -1905,13 +1900,12 @@ static void hcqi_releases_prune(hcqi_releases *r, const hcqi_past *floor) {
 
 static void hcqi_order_prune(void) {
     hcqi_past *floor = hcqi_order_floor();
-    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
-        hcq_device *dev = hcqi_core.devices[slot];
-        for (uint32_t i = 0; dev != NULL && i < dev->table_count; i++) {
+    HCQI_DEVICES(dev) {
+        for (uint32_t i = 0; i < dev->table_count; i++) {
             hcqi_shadow *s = dev->table[i]->shadow;
             if (s != NULL) { s->cells = hcqi_cells_prune(s->cells, floor, s->blank); }
         }
-        if (dev != NULL && dev->ends != NULL) { hcqi_ends_prune(dev, floor); }
+        if (dev->ends != NULL) { hcqi_ends_prune(dev, floor); }
     }
     for (hcqi_releases *r = hcqi_order.releases; r != NULL; r = r->next) {
         hcqi_releases_prune(r, floor);
@@ -1935,9 +1929,8 @@ static void hcqi_order_opened(hcq_device *dev) {
         hcqi_order.limit = 4096;
     }
     if (dev->desc.flags & HCQ_DEVICE_CHECK_THREADS) { hcqi_order.threads = 1; }
-    for (uint32_t slot = 0; hcqi_core.checked != 0 && slot < hcqi_core.device_top; slot++) {
-        hcq_device *other = hcqi_core.devices[slot];
-        if (other == NULL || other->ends != NULL) { continue; }
+    HCQI_DEVICES(other) {
+        if (hcqi_core.checked == 0 || other->ends != NULL) { continue; }
         other->ends = HCQI_CAST(hcqi_ends *, hcqi_order_new(sizeof *other->ends));
         if (other->ends != NULL) { other->ends->first = other->next_number; }
     }
@@ -1962,9 +1955,7 @@ static void hcqi_order_leave(hcq_device *dev) {
 
 /* Nobody is checked any more. */
 static void hcqi_order_end(void) {
-    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
-        hcq_device *dev = hcqi_core.devices[slot];
-        if (dev == NULL) { continue; }
+    HCQI_DEVICES(dev) {
         hcqi_order_leave(dev);
         for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) {
             if (q->graph != NULL) { hcqi_order_ungraph(q->graph); }
@@ -2380,8 +2371,7 @@ HCQI_DEF hcq_result hcq_explore(const hcq_explore_desc *desc, hcq_explore_info *
         return HCQ_ERROR_INVALID;
     }
     hcqi_enter();
-    int open = hcqi_explorer.desc != NULL;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) { open |= hcqi_core.devices[i] != NULL; }
+    int open = hcqi_explorer.desc != NULL || hcqi_device_next(NULL) != NULL;
     if (!open) {
         memset(&hcqi_explorer, 0, sizeof hcqi_explorer);
         hcqi_explorer.desc = desc;
