@@ -4011,10 +4011,6 @@ static void hcqi_producer_detach(hcqi_producer *p) {
     if (p->next != NULL) { p->next->prev = p->prev; } else { s->pending_tail = p->prev; }
 }
 
-static int hcqi_signal_moves(const hcqi_signal *s) {
-    return s->pending_head != NULL || s->stamps != 0;
-}
-
 /* The smallest handed-over value that satisfies `value`. */
 static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
     hcqi_producer *p = s->pending_tail;
@@ -4843,7 +4839,7 @@ static void hcqi_reap_all(void) {
 
 static void hcqi_signal_refresh(hcqi_signal *s) {
     if (s->kind != HCQI_USER) { hcqi_reap_device(s->dev); }
-    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
+    if (s->pending_head != NULL || s->stamps != 0) { hcqi_reap_all(); }
 }
 
 /* ---- handed over, or failed ---- */
@@ -8540,7 +8536,7 @@ static HCQI_COLD hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_devic
 static HCQI_COLD hcq_result hcqi_raise_check(hcq_device *dev, const char *queue, uint32_t index,
                                              hcqi_signal *s, uint64_t value) {
     char what[80];
-    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
+    hcqi_signal_refresh(s);
     int repeated = s->check_mark == hcqi_core.check_mark && value <= s->check_value;
     int low = repeated || value <= s->value;
     const hcqi_producer *other = low ? NULL : hcqi_promise_find(s, value);
@@ -9237,7 +9233,7 @@ static hcq_result hcqi_signal_release(hcq_signal signal, uint32_t handles) {
         s->handles -= handles;
         return hcqi_leave_with(HCQ_OK);
     }
-    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
+    hcqi_signal_refresh(s);
     hcqi_signal_close(s);
     hcqi_core.changed = 1;
     return hcqi_leave_with(HCQ_OK);
