@@ -4681,12 +4681,8 @@ static void hcqi_prefix_advance(hcq_device *dev) {
     while (done + 1 < dev->next_number && dev->window[(done + 1) & dev->window_mask] == NULL) {
         done++;
     }
-    uint64_t handed = dev->handed_prefix < done ? done : dev->handed_prefix;
-    while (handed + 1 < dev->next_number) {
-        const hcq_job *job = dev->window[(handed + 1) & dev->window_mask];
-        if (job != NULL && job->state != HCQI_JOB_HANDED) { break; }
-        handed++;
-    }
+    const hcq_job *held = hcqi_held_from(dev, done + 1);
+    uint64_t handed = (held != NULL ? held->number : dev->next_number) - 1;
     if (done == dev->done_prefix && handed == dev->handed_prefix) { return; }
     dev->done_prefix = done;
     dev->handed_prefix = handed;
