@@ -3022,13 +3022,6 @@ static int hcqi_unlock(void) {
     return hcqi_word_unlock(&hcqi_core.lock);
 }
 
-/* Takes the lock, unless the thread has it: 1. */
-static int hcqi_enter_anew(void) {
-    if (hcqi_atomic_load64(&hcqi_core.owner) == hcqi_sys_thread_id()) { return 1; }
-    hcqi_enter();
-    return 0;
-}
-
 static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
 static HCQI_THREAD_LOCAL int hcqi_calling;       /* an engine, a service thread, in a callback */
 static HCQI_THREAD_LOCAL int hcqi_giving;        /* gives batches to the hardware */
@@ -5199,8 +5192,8 @@ static void hcqi_leave(void);
 HCQI_DEF HCQI_COLD void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done,
                                              hcq_result result, const hcq_packet *packet,
                                              const char *native, int64_t native_code) {
-    int mine = hcqi_enter_anew();
     hcqi_lane *lane = job->lane;
+    hcq_backend_lock(1);
     if (packet != NULL || native != NULL) {
         hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
     }
@@ -5213,7 +5206,7 @@ HCQI_DEF HCQI_COLD void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point 
         hcqi_atomic_store32(&lane->any_failed, 1);
         hcqi_atomic_store32(&lane->dev->any_failed, 1);
     }
-    if (!mine) { hcqi_leave(); }
+    hcq_backend_lock(0);
 }
 
 HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
@@ -11038,11 +11031,11 @@ HCQI_DEF void hcq_backend_free(hcq_device *device, void *ptr, size_t size) {
 
 HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...) {
     va_list args;
-    int mine = hcqi_enter_anew();
+    hcq_backend_lock(1);
     va_start(args, format);
     hcqi_log_to(NULL, NULL, device, result, format, args);
     va_end(args);
-    if (!mine) { hcqi_leave(); }
+    hcq_backend_lock(0);
 }
 
 /* Of a backend's own description: bits up to `last` are known. */
@@ -11075,7 +11068,7 @@ HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
 
 HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                                int64_t native_code) {
-    int mine = hcqi_enter_anew();
+    hcq_backend_lock(1);
     if (hcqi_atomic_load32(&device->loss) == 0) {
         device->loss_result = result;
         device->loss_native = native;
@@ -11083,7 +11076,7 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
         hcqi_atomic_store32(&device->loss, 1);
     }
     hcq_backend_flush_soon(device);
-    if (!mine) { hcqi_leave(); }
+    hcq_backend_lock(0);
 }
 
 /* ========================================================================== */
