@@ -1868,7 +1868,7 @@ struct hcq_job {
     hcq_job *next, *prev;
     hcq_job *ready_next;
     hcqi_allocation *frees;            /* when it is handed over: hcq_free_after */
-    hcqi_waiter *followers;            /* jobs that wait for exactly this one */
+    hcqi_waiter *followers;            /* a heap, too: jobs that wait for exactly this one */
     hcqi_producer *producers;          /* reserved, in the order of the packets */
     uint64_t epoch;                    /* last handed over, 0 = none */
     uint64_t failed_epoch;             /* atomic: first that failed at run time, 0 = none */
@@ -3753,22 +3753,16 @@ static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
     return dev->window[number & dev->window_mask];
 }
 
-static void hcqi_follow_unlink(hcqi_waiter *w) {
-    if (w->prev != NULL) {
-        w->prev->next = w->next;
-    } else {
-        hcqi_job_at(w->signal->dev, w->value)->followers = w->next;
-    }
-    if (w->next != NULL) { w->next->prev = w->prev; }
+/* The heap that it hangs in, having a home. */
+static hcqi_waiter **hcqi_waiter_heap(const hcqi_waiter *w) {
+    hcqi_signal *s = w->signal;
+    if (w->home == HCQI_HOME_FOLLOW) { return &hcqi_job_at(s->dev, w->value)->followers; }
+    return w->home == HCQI_HOME_REACH ? &s->reach : &s->held;
 }
 
 static void hcqi_waiter_unlink(hcqi_waiter *w) {
-    switch ((hcqi_home)w->home) {
-    case HCQI_HOME_HELD: hcqi_heap_remove(&w->signal->held, w); break;
-    case HCQI_HOME_REACH: hcqi_heap_remove(&w->signal->reach, w); break;
-    case HCQI_HOME_FOLLOW: hcqi_follow_unlink(w); break;
-    case HCQI_HOME_NONE: break;
-    }
+    if (w->home == HCQI_HOME_NONE) { return; }
+    hcqi_heap_remove(hcqi_waiter_heap(w), w);
     w->home = HCQI_HOME_NONE;
     if (w->watch) {
         w->watch = 0;
@@ -4569,18 +4563,10 @@ static void hcqi_lane_wake(hcqi_lane *lane) {
 }
 
 static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
-    hcqi_signal *s = w->signal;
-    hcq_job *target = s->kind == HCQI_EXACT ? hcqi_job_at(s->dev, w->value) : NULL;
-    if (target != NULL) {
-        w->home = HCQI_HOME_FOLLOW;
-        w->prev = NULL;
-        w->next = target->followers;
-        if (w->next != NULL) { w->next->prev = w; }
-        target->followers = w;
-    } else {
-        w->home = reach ? HCQI_HOME_REACH : HCQI_HOME_HELD;
-        hcqi_heap_insert(reach ? &s->reach : &s->held, w);
-    }
+    const hcqi_signal *s = w->signal;
+    int follows = s->kind == HCQI_EXACT && hcqi_job_at(s->dev, w->value) != NULL;
+    w->home = follows ? HCQI_HOME_FOLLOW : reach ? HCQI_HOME_REACH : HCQI_HOME_HELD;
+    hcqi_heap_insert(hcqi_waiter_heap(w), w);
     if (reach) {
         w->watch = 1;
         hcqi_watch(1);
@@ -4589,7 +4575,7 @@ static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
 
 static void hcqi_job_unlink_waits(hcq_job *job) {
     for (hcqi_waiter *w = job->at; w != NULL && w->segment <= job->segment; w = w->list) {
-        if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
+        hcqi_waiter_unlink(w);
     }
 }
 
