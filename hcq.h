@@ -1720,8 +1720,7 @@ typedef struct hcqi_pool {
 
 typedef enum hcqi_home {
     HCQI_HOME_NONE,
-    HCQI_HOME_HELD,                    /* hcqi_signal.held: until handed over */
-    HCQI_HOME_REACH,                   /* hcqi_signal.reach: until reached */
+    HCQI_HOME_SIGNAL,                  /* hcqi_signal.reach if `watch`, else .held */
     HCQI_HOME_FOLLOW                   /* hcq_job.followers of the awaited job */
 } hcqi_home;
 
@@ -1734,7 +1733,7 @@ struct hcqi_waiter {
     hcqi_waiter *list;                 /* next of the same job; of a sleeper: its first */
     uint32_t segment;                  /* of the job, which it holds there; HCQI_SLEEPS: none */
     uint8_t home;
-    uint8_t watch;                     /* counted in hcqi_core.watchers */
+    uint8_t watch;                     /* until it is reached: counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
 };
 
@@ -1800,7 +1799,7 @@ struct hcqi_signal {
     hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
     uint32_t stamps;                   /* handed-over timestamps */
     hcqi_site source;                  /* who raised it last, for the profile; at 0: the host */
-    hcqi_waiter *held, *reach;
+    hcqi_waiter *held, *reach;         /* heaps: until handed over, until reached */
     uint64_t check_mark, check_value;  /* scratch of hcqi_raise_check */
     hcqi_releases *releases;           /* hcq_check.h: who raised which value */
 };
@@ -3757,7 +3756,7 @@ static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
 static hcqi_waiter **hcqi_waiter_heap(const hcqi_waiter *w) {
     hcqi_signal *s = w->signal;
     if (w->home == HCQI_HOME_FOLLOW) { return &hcqi_job_at(s->dev, w->value)->followers; }
-    return w->home == HCQI_HOME_REACH ? &s->reach : &s->held;
+    return w->watch ? &s->reach : &s->held;
 }
 
 static void hcqi_waiter_unlink(hcqi_waiter *w) {
@@ -4565,12 +4564,10 @@ static void hcqi_lane_wake(hcqi_lane *lane) {
 static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
     const hcqi_signal *s = w->signal;
     int follows = s->kind == HCQI_EXACT && hcqi_job_at(s->dev, w->value) != NULL;
-    w->home = follows ? HCQI_HOME_FOLLOW : reach ? HCQI_HOME_REACH : HCQI_HOME_HELD;
+    w->home = follows ? HCQI_HOME_FOLLOW : HCQI_HOME_SIGNAL;
+    w->watch = (uint8_t)reach;
     hcqi_heap_insert(hcqi_waiter_heap(w), w);
-    if (reach) {
-        w->watch = 1;
-        hcqi_watch(1);
-    }
+    if (reach) { hcqi_watch(1); }
 }
 
 static void hcqi_job_unlink_waits(hcq_job *job) {
