@@ -1731,7 +1731,7 @@ struct hcqi_waiter {
     uint64_t value;
     hcq_job *job;                      /* NULL: an hcqi_notice's or hcqi_sleeper's */
     hcqi_waiter *list;                 /* next of the same job; of a sleeper: its first */
-    uint32_t segment;                  /* of the job, which it holds there; HCQI_SLEEPS: none */
+    uint32_t segment;                  /* of the job, which it holds there */
     uint8_t home;
     uint8_t watch;                     /* until it is reached: counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
@@ -1746,8 +1746,6 @@ struct hcqi_notice {
     void *user;
     hcq_result result;
 };
-
-#define HCQI_SLEEPS UINT32_MAX         /* hcqi_waiter.segment of a sleeper's */
 
 /* What handles name: device slot + 1 (8 bits), index (20), serial (36). A place counts
    its serials on, also from one device of a slot to the next, and is not used any more
@@ -3835,7 +3833,7 @@ static void hcqi_waiter_wake(hcqi_waiter *w) {
     hcqi_waiter_unlink(w);
     if (w->job != NULL) {
         hcqi_ready_push(w->job);
-    } else if (w->segment == HCQI_SLEEPS) {
+    } else if (w->list != NULL) {
         hcqi_sleeper_wake((hcqi_sleeper *)(void *)w->list);
     } else {
         hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail,
@@ -9358,7 +9356,6 @@ static hcq_result hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t l
         memset(w, 0, sizeof *w);
         w->signal = s;
         w->value = points[i].value;
-        w->segment = HCQI_SLEEPS;
         w->list = &sleeper.waits[0];
         s->refs++;
         hcqi_waiter_link(w, state == HCQI_HANDED);
