@@ -3631,11 +3631,6 @@ static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
     slots->free_head = index + 1;
 }
 
-static void hcqi_slots_destroy(hcq_device *dev, hcqi_slots *slots) {
-    hcqi_delete(&dev->hooks, slots->slots, slots->capacity * sizeof *slots->slots);
-    memset(slots, 0, sizeof *slots);
-}
-
 /* ========================================================================== */
 /* ---- signals: watched, raised, promised, failed ------------- >>raising - */
 
@@ -11596,8 +11591,8 @@ static void hcqi_device_undo(hcq_device *dev) {
     hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
     hcqi_delete(hooks, dev->stages, dev->desc.staging_count * sizeof *dev->stages);
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
-    hcqi_slots_destroy(dev, &dev->signals);
-    hcqi_slots_destroy(dev, &dev->notices);
+    hcqi_delete(hooks, dev->signals.slots, dev->signals.capacity * sizeof *dev->signals.slots);
+    hcqi_delete(hooks, dev->notices.slots, dev->notices.capacity * sizeof *dev->notices.slots);
     if (dev->profile != NULL) { hcqi_delete(hooks, dev->profile, dev->profile->size); }
     hcqi_posts_delete(dev);
 }
