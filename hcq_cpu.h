@@ -390,12 +390,8 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
                                          uint64_t end_ns) {
     for (;;) {
         uint32_t sequence = hcqi_atomic_load32(&counter->sequence);
-        uint64_t left_ns = HCQ_FOREVER;
         hcqi_cpu_counter_want(counter, value);
-        if (end_ns != HCQ_FOREVER) {
-            uint64_t now = hcq_now_ns();
-            left_ns = now < end_ns ? end_ns - now : 0;
-        }
+        uint64_t left_ns = hcqi_left(end_ns);
         if (hcqi_atomic_load64(&counter->value) >= value) { return HCQ_OK; }
         if (left_ns == 0) { return HCQ_TIMEOUT; }
         hcq_sys_wait(&counter->sequence, sequence, left_ns);
@@ -1308,8 +1304,7 @@ static void hcqi_cpu_world_linger(void) {
 static hcq_result hcqi_cpu_world_until(const uint32_t *word, uint32_t seen,
                                        const uint64_t *counter, uint64_t value,
                                        uint64_t timeout_ns) {
-    uint64_t now = hcqi_core.clock_ns;
-    uint64_t end = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
+    uint64_t end = hcqi_deadline(timeout_ns);
     while (word != NULL ? hcqi_atomic_load32(word) == seen
                         : hcqi_atomic_load64(counter) < value) {
         if (hcqi_core.clock_ns >= end) { return HCQ_TIMEOUT; }
@@ -1705,11 +1700,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
             return HCQ_OK; /* so soon that a clock or being counted would have been dearer */
         }
     }
-    uint64_t end_ns = HCQ_FOREVER;
-    if (timeout_ns != HCQ_FOREVER) {
-        uint64_t now = hcq_now_ns();
-        end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
-    }
+    uint64_t end_ns = hcqi_deadline(timeout_ns);
     hcqi_cpu_enter(d);
     hcq_result r = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT / 8 * 7);
     hcqi_cpu_leave(d);
