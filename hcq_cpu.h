@@ -1274,29 +1274,24 @@ static void hcqi_cpu_piece_run(const hcqi_cpu_piece *piece) {
     hcqi_cpu_world.running = 0;
 }
 
-HCQI_DEF int hcq_cpu_step(void) {
-    if (hcqi_is_strange() || hcqi_in_callback() || hcqi_cpu_world.running) { return 0; }
-    uint32_t count = hcqi_cpu_world_pieces(0);
-    if (count == 0) { return 0; }
+/* Runs one of those that may; 0: there is none, or the host, which with `host` 1 is one of
+   them, goes on. */
+static int hcqi_cpu_world_step(uint32_t host) {
+    const hcqi_cpu_piece goes_on = { NULL, NULL, NULL, NULL };
+    hcqi_cpu_world.pieces[0] = goes_on;
+    uint32_t count = hcqi_cpu_world_pieces(host);
+    int stays = host && hcqi_cpu_world.choose_fn == NULL && hcqi_cpu_draw(NULL, 2) == 0;
+    if (count == host || stays) { return 0; }
     const hcqi_cpu_piece piece =
         hcqi_cpu_world.pieces[hcqi_cpu_draw(hcqi_cpu_world.pieces, count)];
+    if (piece.device == NULL) { return 0; }
     hcqi_cpu_piece_run(&piece);
     return 1;
 }
 
-/* The host may go on, or some pieces run before it does. */
-static void hcqi_cpu_world_linger(void) {
-    const hcqi_cpu_piece host = { NULL, NULL, NULL, NULL };
-    for (;;) {
-        hcqi_cpu_world.pieces[0] = host;
-        uint32_t count = hcqi_cpu_world_pieces(1);
-        int stays = hcqi_cpu_world.choose_fn == NULL && hcqi_cpu_draw(NULL, 2) == 0;
-        if (count == 1 || stays) { return; }
-        uint32_t which = hcqi_cpu_draw(hcqi_cpu_world.pieces, count);
-        if (which == 0) { return; }
-        const hcqi_cpu_piece piece = hcqi_cpu_world.pieces[which];
-        hcqi_cpu_piece_run(&piece);
-    }
+HCQI_DEF int hcq_cpu_step(void) {
+    if (hcqi_is_strange() || hcqi_in_callback() || hcqi_cpu_world.running) { return 0; }
+    return hcqi_cpu_world_step(0);
 }
 
 /* Runs pieces until the word has changed or the counter is there. What nothing can change
@@ -1321,7 +1316,7 @@ static hcq_result hcqi_cpu_world_until(const uint32_t *word, uint32_t seen,
 /* hcqi_core.await_fn. */
 static hcq_result hcqi_cpu_world_await(const uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
     if (word != NULL) { return hcqi_cpu_world_until(word, seen, NULL, 0, timeout_ns); }
-    hcqi_cpu_world_linger();
+    while (hcqi_cpu_world_step(1)) { } /* before the host goes on */
     return HCQ_OK;
 }
 
