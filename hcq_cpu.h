@@ -1034,49 +1034,33 @@ static void hcqi_cpu_engine_free_chunks(hcqi_cpu_engine *engine, hcqi_cpu_chunk 
     }
 }
 
-/* Frees the queue; the thread does not run. */
+/* Frees the queue; the thread does not run, or never did. */
 static void hcqi_cpu_engine_empty(hcqi_cpu_engine *engine) {
-    uint64_t drained = hcqi_atomic_swap64(&engine->drained, 0);
+    uint64_t drained = hcqi_atomic_load64(&engine->drained);
     hcqi_cpu_engine_free_chunks(engine, HCQ_PTR(hcqi_cpu_chunk, drained));
     hcqi_cpu_engine_free_chunks(engine, engine->spare);
     hcqi_cpu_engine_free_chunks(engine, engine->head);
-    engine->spare = NULL;
-    engine->head = NULL;
-    engine->tail = NULL;
 }
 
+/* Once for each, which is zero before; what it took until it failed goes with the device. */
 static HCQI_COLD hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
     hcqi_cpu_engine *engine = &d->engines[index];
-    hcq_result r = HCQ_OK;
     engine->device = d;
     engine->index = index;
-    for (uint32_t i = 0; i < d->chunks; i++) {
-        r = hcqi_cpu_engine_grow(engine);
-        if (r != HCQ_OK) { goto fail; }
-    }
-    engine->tail = NULL;
+    for (uint32_t i = 0; i < d->chunks; i++) { HCQI_PASS(hcqi_cpu_engine_grow(engine)); }
     hcqi_cpu_engine_extend(engine);
     engine->head = engine->tail;
-    engine->head_at = 0;
-    engine->stop = 0;
-    memset(&engine->walk, 0, sizeof engine->walk);
     if (d->seed != 0) { return HCQ_OK; }
     engine->thread.run_fn = hcqi_cpu_engine_main;
     engine->thread.user = engine;
     snprintf(engine->thread.name, sizeof engine->thread.name, "hcq lane %u", index % 1000u);
-    r = hcq_sys_thread_start(&engine->thread);
-    if (r != HCQ_OK) { goto fail; }
-    return HCQ_OK;
-fail:
-    hcqi_cpu_engine_empty(engine);
-    return r;
+    return hcq_sys_thread_start(&engine->thread);
 }
 
 static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
     hcqi_atomic_swap32(&engine->stop, 1);
     hcqi_cpu_engine_wake(engine);
     if (engine->device->seed == 0) { hcq_sys_thread_join(&engine->thread); }
-    hcqi_cpu_engine_empty(engine);
 }
 
 /* ========================================================================== */
@@ -1413,9 +1397,9 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
     d->pool.wanted = d->cpus - 1;
     if (desc->cpu != NULL) {
         d->flags = desc->cpu->flags;
+        d->seed = desc->cpu->seed;
         d->pool.wanted = desc->cpu->workers != 0 ? desc->cpu->workers : d->pool.wanted;
     }
-    if (desc->cpu != NULL) { d->seed = desc->cpu->seed; }
     if (d->seed == 0 && (HCQI_CPU_ALONE || hcqi_cpu_world.choose_fn != NULL)) { d->seed = 1; }
     if (d->pool.wanted == HCQ_CPU_NO_WORKERS || d->seed != 0) { d->pool.wanted = 0; }
     if (d->seed != 0) { d->chunks = 1; }
@@ -1425,10 +1409,9 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
 static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
     hcqi_cpu_world_leave(d);
     hcqi_cpu_pool_stop(&d->pool);
-    if (d->pool.workers != NULL) {
-        hcq_backend_free(d->device, d->pool.workers,
-                         (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers);
-    }
+    for (uint32_t i = 0; i < 2 * HCQI_CPU_LANES; i++) { hcqi_cpu_engine_empty(&d->engines[i]); }
+    hcq_backend_free(d->device, d->pool.workers,
+                     (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers);
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
@@ -1446,15 +1429,12 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
     memset(d, 0, sizeof *d);
     d->device = device;
     hcqi_cpu_configure(d, desc);
-    if (d->pool.wanted != 0) {
+    hcq_result r = d->seed == 0 ? HCQ_OK : hcqi_cpu_world_join(d);
+    if (r == HCQ_OK && d->pool.wanted != 0) {
         size_t size = (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers;
         d->pool.workers = HCQI_CAST(hcqi_cpu_worker *, hcqi_new(&desc->memory, size));
-        if (d->pool.workers == NULL) {
-            hcqi_cpu_device_free(d);
-            return HCQ_ERROR_OUT_OF_MEMORY;
-        }
+        if (d->pool.workers == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
-    hcq_result r = d->seed == 0 ? HCQ_OK : hcqi_cpu_world_join(d);
     if (r != HCQ_OK) {
         hcqi_cpu_device_free(d);
         return r;
@@ -1482,11 +1462,9 @@ static hcq_result hcqi_cpu_lane_open(void *self, hcq_lane *lane) {
     hcqi_cpu_lane *native = &d->lanes[index];
     uint32_t engine = d->flags & HCQ_CPU_ONE_ENGINE ? 0 : index;
     if (d->engines[engine].lanes == 0) {
-        hcq_result r = hcqi_cpu_engine_start(d, engine);
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(hcqi_cpu_engine_start(d, engine));
     }
     d->engines[engine].lanes++;
-    memset(native, 0, sizeof *native);
     native->engine = &d->engines[engine];
     native->counters[0].wanted = UINT64_MAX;
     native->counters[1].wanted = UINT64_MAX;
@@ -1529,9 +1507,7 @@ static hcq_result hcqi_cpu_alloc(void *self, uint64_t size, uint32_t flags, hcq_
 
 static void hcqi_cpu_dealloc(void *self, hcq_memory *memory) {
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
-    if (memory->native != NULL) {
-        hcq_backend_free(d->device, memory->native, (size_t)memory->size);
-    }
+    hcq_backend_free(d->device, memory->native, (size_t)memory->size); /* NULL: imported */
 }
 
 static hcq_result hcqi_cpu_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
