@@ -59,9 +59,6 @@ HCQ_API int hcq_cpu_step(void);
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_CPU_IMPLEMENTED)
 #define HCQI_CPU_IMPLEMENTED
 
-#include <stdio.h>
-#include <string.h>
-
 /* ========================================================================== */
 /* ---- structures ---------------------------------------------------------- */
 
@@ -1518,8 +1515,6 @@ static hcq_result hcqi_cpu_import(void *self, void *ptr, uint64_t size, hcq_memo
     memory->native = NULL;
     return HCQ_OK;
 }
-
-static const hcq_backend *hcqi_cpu_backend(void);
 
 static hcq_result hcqi_cpu_map(void *self, const struct hcq_backend *owner_backend,
                                void *owner_self, const hcq_memory *memory, uint64_t *address) {

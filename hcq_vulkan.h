@@ -261,9 +261,6 @@ HCQ_API hcq_result hcq_vulkan_address(const hcq_vulkan_encoder *encoder, uint64_
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_VULKAN_IMPLEMENTED)
 #define HCQI_VULKAN_IMPLEMENTED
 
-#include <stdio.h>
-#include <string.h>
-
 /* Where to look, from the bottom up: functions of the library, structures,
    modules (SPIR-V), results, memory, programs, recording, patching, submitting,
    times, drivers, devices, lanes, the table, for engines. */
@@ -747,9 +744,7 @@ typedef struct hcqi_vk_module {
 } hcqi_vk_module;
 
 /* Appends to the reason; always returns 0. */
-static int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) HCQI_PRINTF(2, 3);
-
-static int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) {
+static HCQI_PRINTF(2, 3) int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) {
     va_list args;
     m->failed = 1;
     if (!m->over && m->text_used + 1 < m->text_size) {
@@ -2185,8 +2180,6 @@ static hcqi_vk_block **hcqi_vk_import_find(hcqi_vk_device *d, const hcq_memory *
     }
     return link;
 }
-
-static const hcq_backend *hcqi_vk_backend(void);
 
 /* Memory of other devices is seen by importing it where it has a host pointer. */
 static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backend,
