@@ -913,10 +913,8 @@ static const hcq_packet *hcqi_cpu_watched(hcqi_cpu_device *d, hcq_job *job, cons
     return failed;
 }
 #define HCQI_CPU_RUN(d, job, p, count) hcqi_cpu_watched(d, job, p, count)
-#define HCQI_CPU_WATCHES(d) (d)->watches
 #else
 #define HCQI_CPU_RUN(d, job, p, count) hcqi_cpu_packets(d, p, count)
-#define HCQI_CPU_WATCHES(d) 0
 #endif
 
 static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
@@ -1208,7 +1206,7 @@ static void hcqi_cpu_walk_packet(hcqi_cpu_engine *engine, const hcqi_cpu_entry *
     hcqi_cpu_walk *w = &engine->walk;
     if (w->packet == NULL) {
         w->packet = p;
-        int whole = hcqi_cpu_world.choose_fn != NULL || HCQI_CPU_WATCHES(engine->device);
+        int whole = hcqi_cpu_world.choose_fn != NULL || engine->device->watches;
         w->parts = whole ? 1 : hcqi_cpu_parts(p);
         w->undone = (1u << w->parts) - 1;
     }
