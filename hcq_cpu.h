@@ -283,10 +283,7 @@ static void hcqi_cpu_enter(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, 1
 static void hcqi_cpu_leave(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, UINT32_MAX); }
 
 static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin) {
-    spin->end_ns = 0;
-    spin->look_ns = 0;
-    spin->turns = 0;
-    spin->together = 0;
+    memset(spin, 0, sizeof *spin);
 }
 
 static int hcqi_cpu_together(hcqi_cpu_device *d) {
