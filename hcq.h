@@ -11013,12 +11013,15 @@ HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char 
     hcq_backend_lock(0);
 }
 
+/* Logs why, and is `result`. */
+#define hcqi_deny(device, result, ...)                                             \
+    (hcq_backend_log((device), (result), __VA_ARGS__), (result))
+
 /* Of a backend's own description: bits up to `last` are known. */
 static HCQI_UNUSED HCQI_COLD hcq_result hcqi_flags_check(hcq_device *device, uint32_t flags,
                                                          uint32_t last) {
     if (flags < 2 * last) { return HCQ_OK; }
-    hcq_backend_log(device, HCQ_ERROR_INVALID, "flags: unknown bits in %#x", flags);
-    return HCQ_ERROR_INVALID;
+    return hcqi_deny(device, HCQ_ERROR_INVALID, "flags: unknown bits in %#x", flags);
 }
 
 HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {

@@ -1528,23 +1528,20 @@ static hcq_result hcqi_cpu_load(hcqi_cpu_device *d, const hcq_program_desc *desc
                                 hcqi_cpu_code *code) {
     const char *label = desc->label != NULL ? desc->label : "";
     if (desc->library == NULL || desc->symbol == NULL) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
-                        "program '%s': no .cpu function and no .library with .symbol", label);
-        return HCQ_ERROR_NO_KERNEL;
+        return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL,
+                         "program '%s': no .cpu function and no .library with .symbol", label);
     }
     code->library = hcq_sys_library_open(desc->library);
     if (code->library == NULL) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
-                        "program '%s': library '%s' cannot be opened", label, desc->library);
-        return HCQ_ERROR_NO_KERNEL;
+        return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL,
+                         "program '%s': library '%s' cannot be opened", label, desc->library);
     }
     void *symbol = hcq_sys_library_symbol(code->library, desc->symbol);
     if (symbol == NULL) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
-                        "program '%s': no symbol '%s' in library '%s'", label, desc->symbol,
-                        desc->library);
         hcq_sys_library_close(code->library);
-        return HCQ_ERROR_NO_KERNEL;
+        return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL,
+                         "program '%s': no symbol '%s' in library '%s'", label, desc->symbol,
+                         desc->library);
     }
     memcpy(&code->fn, &symbol, sizeof code->fn);
     return HCQ_OK;

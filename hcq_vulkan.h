@@ -1618,8 +1618,7 @@ static int hcqi_vk_lost(hcqi_vk_device *d, const char *call) {
 static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call) {
     hcq_result result = hcqi_vk_quiet(d, r);
     if (result == HCQ_OK) { return HCQ_OK; }
-    hcq_backend_log(d->device, result, "%s: %s", call, hcqi_vk_text(r));
-    return result;
+    return hcqi_deny(d->device, result, "%s: %s", call, hcqi_vk_text(r));
 }
 
 /* Calls a function of the device's. */
@@ -1953,11 +1952,10 @@ static hcq_result hcqi_vk_block_for(hcqi_vk_device *d, uint64_t size, uint32_t t
     if (wanted > most) { wanted = most; }
     wanted &= ~(uint64_t)(HCQI_VK_ALIGN - 1);
     if (size > most) {
-        hcq_backend_log(d->device, HCQ_ERROR_OUT_OF_MEMORY,
-                        "alloc of %llu bytes: the device allows %llu at once (%s)",
-                        (unsigned long long)size, (unsigned long long)most,
-                        most == d->max_buffer ? "maxBufferSize" : "maxMemoryAllocationSize");
-        return HCQ_ERROR_OUT_OF_MEMORY;
+        return hcqi_deny(d->device, HCQ_ERROR_OUT_OF_MEMORY,
+                         "alloc of %llu bytes: the device allows %llu at once (%s)",
+                         (unsigned long long)size, (unsigned long long)most,
+                         most == d->max_buffer ? "maxBufferSize" : "maxMemoryAllocationSize");
     }
     if (size > wanted / 2) { wanted = size; }
     hcq_result r = hcqi_vk_block_new(d, wanted, type, NULL, out);
@@ -2110,9 +2108,8 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
     uint64_t before = (uint64_t)((uintptr_t)ptr - pages);
     uint64_t whole = (before + size + d->import_align - 1) & ~(d->import_align - 1);
     if (!d->has_import) {
-        hcq_backend_log(d->device, HCQ_ERROR_UNSUPPORTED,
-                        "import: the device has no VK_EXT_external_memory_host");
-        return HCQ_ERROR_UNSUPPORTED;
+        return hcqi_deny(d->device, HCQ_ERROR_UNSUPPORTED,
+                         "import: the device has no VK_EXT_external_memory_host");
     }
     void *first = HCQI_CAST(uint8_t *, ptr) - before;
     uint32_t type = hcqi_vk_import_type(d, first);
@@ -2564,21 +2561,18 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
     for (uint32_t i = 0; i < 3; i++) {
         int fixed = s->spec_id[i] == UINT32_MAX;
         if (block[i] == (fixed ? s->block[i] : block[hcqi_vk_twin(s, i)])) { continue; }
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID,
-                        "program '%s': its blocks are %ux%ux%u (specialized: equal sizes), "
-                        "fixed in the shader",
-                        p->info.label, s->block[0], s->block[1], s->block[2]);
-        return HCQ_ERROR_INVALID;
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID, "program '%s': its blocks are %ux%ux%u "
+                         "(specialized: equal sizes), fixed in the shader", p->info.label,
+                         s->block[0], s->block[1], s->block[2]);
     }
     if (block[0] <= most[0] && block[1] <= most[1] && block[2] <= most[2] &&
         all <= d->is.limits.maxComputeWorkGroupInvocations) {
         return HCQ_OK;
     }
-    hcq_backend_log(d->device, HCQ_ERROR_INVALID,
-                    "program '%s': the device's blocks are up to %ux%ux%u, %u threads in all",
-                    p->info.label, most[0], most[1], most[2],
-                    d->is.limits.maxComputeWorkGroupInvocations);
-    return HCQ_ERROR_INVALID;
+    return hcqi_deny(d->device, HCQ_ERROR_INVALID,
+                     "program '%s': the device's blocks are up to %ux%ux%u, %u threads in all",
+                     p->info.label, most[0], most[1], most[2],
+                     d->is.limits.maxComputeWorkGroupInvocations);
 }
 
 /* Of the pipeline that was made last. */
@@ -2677,10 +2671,9 @@ static hcq_result hcqi_vk_resolve(hcqi_vk_device *d, uint64_t address, uint64_t 
                                   VkBuffer *buffer, VkDeviceSize *offset) {
     const hcqi_vk_range *r = hcqi_vk_owner(d, address, size);
     if (r == NULL) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID,
-                        "%llu bytes at address %#llx: in no buffer of the device",
-                        (unsigned long long)size, (unsigned long long)address);
-        return HCQ_ERROR_INVALID;
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID,
+                         "%llu bytes at address %#llx: in no buffer of the device",
+                         (unsigned long long)size, (unsigned long long)address);
     }
     *buffer = r->block->buffer;
     *offset = address - r->block->address;
@@ -2764,10 +2757,9 @@ static hcq_result hcqi_vk_bindings_find(hcqi_vk_device *d, const hcqi_vk_list *l
         if (at == NULL && !list->encoded) { return HCQ_NOT_READY; }
         uint64_t offset = at != NULL ? address - at->block->address : 1;
         if (at == NULL || offset % align != 0) {
-            hcq_backend_log(d->device, HCQ_ERROR_INVALID, "exec of '%s': argument %u: its address "
-                            "%#llx is no multiple of %llu, as a binding needs it", p->info.label,
-                            i, (unsigned long long)address, (unsigned long long)align);
-            return HCQ_ERROR_INVALID;
+            return hcqi_deny(d->device, HCQ_ERROR_INVALID, "exec of '%s': argument %u: its address "
+                             "%#llx is no multiple of %llu, as a binding needs it", p->info.label,
+                             i, (unsigned long long)address, (unsigned long long)align);
         }
         uint64_t range = at->asked - (offset - at->offset);
         uint64_t most = d->is.limits.maxStorageBufferRange & ~3u;
@@ -2858,20 +2850,18 @@ static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t g
     const uint32_t *most = d->is.limits.maxComputeWorkGroupCount;
     uint64_t parts = 1;
     if (p->shader.base == UINT32_MAX) {
-        hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u, the "
-                        "device's are up to %ux%ux%u; in parts the shader must take its base, and "
-                        "its push constants do not end with a uvec3 at byte %u", p->info.label,
-                        grid[0], grid[1], grid[2], most[0], most[1], most[2], p->base_at);
-        return HCQ_ERROR_LIMIT;
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u, the "
+                         "device's are up to %ux%ux%u; in parts the shader must take its base, and "
+                         "its push constants do not end with a uvec3 at byte %u", p->info.label,
+                         grid[0], grid[1], grid[2], most[0], most[1], most[2], p->base_at);
     }
     for (uint32_t i = 0; i < 3 && parts <= HCQI_VK_PARTS; i++) {
         parts *= grid[i] / most[i] + (grid[i] % most[i] != 0);
     }
     if (parts <= HCQI_VK_PARTS) { return HCQ_OK; }
-    hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u is more than "
-                    "%d dispatches of this device", p->info.label, grid[0], grid[1], grid[2],
-                    (int)HCQI_VK_PARTS);
-    return HCQ_ERROR_LIMIT;
+    return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u is more than "
+                     "%d dispatches of this device", p->info.label, grid[0], grid[1], grid[2],
+                     (int)HCQI_VK_PARTS);
 }
 
 /* Tells a shader that wants to know where in the grid the next dispatch begins. */
@@ -2909,16 +2899,14 @@ static hcq_result hcqi_vk_record_reads(const hcqi_vk_recorder *rec, const hcq_pa
     const uint32_t z = packet->u.exec.grid[2] & ~HCQ_GRID_INDIRECT;
     uint64_t at = packet->u.exec.grid_at;
     if (x > most[0] || y > most[1] || z > most[2]) {
-        hcq_backend_log(rec->d->device, HCQ_ERROR_LIMIT, "exec: grids of up to %ux%ux%u from a "
-                        "buffer, the device's are up to %ux%ux%u", x, y, z, most[0], most[1],
-                        most[2]);
-        return HCQ_ERROR_LIMIT;
+        return hcqi_deny(rec->d->device, HCQ_ERROR_LIMIT, "exec: grids of up to %ux%ux%u from a "
+                         "buffer, the device's are up to %ux%ux%u", x, y, z, most[0], most[1],
+                         most[2]);
     }
     hcq_result r = hcqi_vk_record_at(rec, at, 12, buffer, offset);
     if (r != HCQ_OK || *offset % 4 == 0) { return r; }
-    hcq_backend_log(rec->d->device, HCQ_ERROR_INVALID, "exec: its grid is at address %#llx, which "
-                    "is no multiple of 4", (unsigned long long)at);
-    return HCQ_ERROR_INVALID;
+    return hcqi_deny(rec->d->device, HCQ_ERROR_INVALID, "exec: its grid is at address %#llx, which "
+                     "is no multiple of 4", (unsigned long long)at);
 }
 
 static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,
@@ -4480,8 +4468,7 @@ static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
                                             HCQI_VK_COUNT(hcqi_vk_device_names),
                                             HCQI_VK_DEVICE_NEEDED, &d->api);
     if (missing == NULL) { return HCQ_OK; }
-    hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s", missing);
-    return HCQ_ERROR_NO_DEVICE;
+    return hcqi_deny(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s", missing);
 }
 
 /* A VkDevice of our own, with its queues. */
@@ -4568,10 +4555,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     const char *names[16];
     uint32_t name_count;
     const char *bad = hcqi_vk_lent_check(desc);
-    if (bad != NULL) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad);
-        return HCQ_ERROR_INVALID;
-    }
+    if (bad != NULL) { return hcqi_deny(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad); }
     (void)hcqi_vk_extensions(d, desc, names, &name_count);
     hcqi_vk_features_lent(features, d, desc->features);
     d->handle = desc->device;
@@ -4594,8 +4578,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     }
     if (d->queue_count == 0 ||
         !(d->all_families[d->families[0].index].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.queues: none of them computes");
-        return HCQ_ERROR_INVALID;
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID, "vulkan.queues: none of them computes");
     }
     d->family_of[0] = &d->families[0];
     d->family_of[1] = &d->families[d->family_count - 1];
@@ -4707,8 +4690,7 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     d->host_type = type[1];
     d->writes_type = type[best[2] != 0 ? 2 : 1];
     if (best[0] == 0 || best[1] == 0) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the device has no memory for buffers");
-        return HCQ_ERROR_NO_DEVICE;
+        return hcqi_deny(d->device, HCQ_ERROR_NO_DEVICE, "the device has no memory for buffers");
     }
     VkMemoryPropertyFlags chosen = d->memory.memoryTypes[d->device_type].propertyFlags;
     int visible = (chosen & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0;
@@ -5047,9 +5029,9 @@ HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uin
     uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
     int known = kind == HCQ_COMPUTE || kind == HCQ_COPY;
     if (!known || index >= count) {
-        hcq_backend_log(device, HCQ_ERROR_INVALID, "%s: %u of %u lanes", known ? "index" : "kind",
-                        known ? index : (uint32_t)kind, count);
-        return hcq_backend_leave(HCQ_ERROR_INVALID);
+        return hcq_backend_leave(hcqi_deny(device, HCQ_ERROR_INVALID, "%s: %u of %u lanes",
+                                           known ? "index" : "kind",
+                                           known ? index : (uint32_t)kind, count));
     }
     const hcqi_vk_queue *q = hcqi_vk_queue_for(d, kind, index);
     memset(info, 0, sizeof *info);
@@ -5087,9 +5069,8 @@ static hcq_result hcqi_vk_arrive(hcqi_vk_device *d, uint64_t size, hcqi_vk_arriv
     const hcqi_vk_range *below = above != 0 ? d->ranges[above - 1] : NULL;
     int meets = below != NULL && hcqi_vk_address(below) + below->asked > a->address;
     if (meets || size > has.size) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "%s",
-                        meets ? "handle: overlaps a buffer of hcq's" : "size: above the handle's");
-        return HCQ_ERROR_INVALID;
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID, meets ? "handle: overlaps a buffer of hcq's"
+                                                             : "size: above the handle's");
     }
     a->next = d->arrivals;
     d->arrivals = a;
@@ -5166,14 +5147,12 @@ static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, ui
     if (d->imported_lanes == 0) { return HCQ_ERROR_UNSUPPORTED; }
     hcqi_vk_lane *lane = hcqi_vk_imported_find(d, semaphore, &index);
     if (lane == NULL) {
-        hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "semaphore: more than %d at once",
-                        (int)HCQI_VK_IMPORTED);
-        return HCQ_ERROR_LIMIT;
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "semaphore: more than %d at once",
+                         (int)HCQI_VK_IMPORTED);
     }
     if (value <= lane->imported_last) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "value: %llu, the last one was %llu",
-                        (unsigned long long)value, (unsigned long long)lane->imported_last);
-        return HCQ_ERROR_INVALID;
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID, "value: %llu, the last one was %llu",
+                         (unsigned long long)value, (unsigned long long)lane->imported_last);
     }
     hcq_result r = hcq_backend_post(d->device, index, value, point);
     if (r == HCQ_OK) { lane->imported_last = value; }
@@ -5187,8 +5166,7 @@ HCQI_DEF hcq_result hcq_vulkan_point_import(hcq_device *device, VkSemaphore sema
     memset(point, 0, sizeof *point);
     if (semaphore == VK_NULL_HANDLE) { return hcqi_null("semaphore"); }
     if (value > (uint64_t)INT64_MAX) {
-        hcq_backend_log(NULL, HCQ_ERROR_INVALID, "value: above INT64_MAX");
-        return HCQ_ERROR_INVALID;
+        return hcqi_deny(NULL, HCQ_ERROR_INVALID, "value: above INT64_MAX");
     }
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
     return d != NULL ? hcq_backend_leave(hcqi_vk_import_at(d, semaphore, value, point)) : r;
