@@ -430,7 +430,6 @@ typedef struct hcqi_vk_arrival {
 
 typedef struct hcqi_vk_family {
     uint32_t index;
-    uint32_t stamp_bits;
     int computes;                      /* dispatches, and query commands */
     VkPipelineStageFlags stages;       /* that commands of ours run in */
 } hcqi_vk_family;
@@ -2998,7 +2997,7 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
                                         hcqi_vk_command *c) {
     hcq_result r = HCQ_OK;
     if (p->kind == HCQ_COMMAND_TIMESTAMP) { /* behind the command before, not the next */
-        if (rec->list->family->stamp_bits != 0) { /* else the host's time, later */
+        if (rec->d->stamp_bits != 0) { /* else the host's time, later */
             rec->d->api.CmdWriteTimestamp(rec->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
                                           rec->list->queries, rec->query_first + c->stamp -
                                                                   rec->segment->stamp_first);
@@ -3044,7 +3043,7 @@ static hcq_result hcqi_vk_record_all(hcqi_vk_recorder *rec) {
     const hcq_packet *packets = list->recording->packets;
     uint32_t end = seg->first + seg->count;
     VkPipelineStageFlags stages = list->family->stages;
-    int queries = list->family->computes && list->family->stamp_bits != 0 && seg->stamp_count != 0;
+    int queries = list->family->computes && d->stamp_bits != 0 && seg->stamp_count != 0;
     hcq_result r = HCQ_OK;
     hcqi_vk_barrier(d, rec->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, stages);
     if (queries) {
@@ -3158,7 +3157,7 @@ static hcqi_vk_list *hcqi_vk_list_new(hcqi_vk_device *d, const hcq_recording *re
     hcqi_vk_family *family = d->family_of[recording->lanes == HCQ_COPY];
     size_t commands = recording->count * sizeof(hcqi_vk_command);
     size_t segments = room->segments * sizeof(hcqi_vk_segment);
-    int fetches = !family->computes && family->stamp_bits != 0 && room->stamps != 0;
+    int fetches = !family->computes && d->stamp_bits != 0 && room->stamps != 0;
     size_t uses = fetches ? room->segments * HCQI_VK_USES * sizeof(hcqi_vk_use) : 0;
     size_t bytes = sizeof(hcqi_vk_list) + commands + segments + uses + (size_t)room->shadows;
     hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, hcqi_new(&d->hooks, bytes));
@@ -3204,7 +3203,7 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
     hcq_result r = HCQ_OK;
     if (room->bytes > UINT32_MAX) { return HCQ_ERROR_LIMIT; }
     if (room->bytes != 0) { r = hcqi_vk_alloc(d, room->bytes, HCQ_HOST_VISIBLE, &list->memory); }
-    if (r == HCQ_OK && room->stamps != 0 && list->family->stamp_bits != 0) {
+    if (r == HCQ_OK && room->stamps != 0 && d->stamp_bits != 0) {
         uint32_t copies = list->uses != NULL ? HCQI_VK_USES : 1;
         r = hcqi_vk_queries_create(d, room->stamps * copies, &list->queries);
     }
@@ -4600,7 +4599,6 @@ static void hcqi_vk_families_open(hcqi_vk_device *d) {
         uint32_t bits = f->computes || d->has_host_reset ? p->timestampValidBits : 0;
         if (bits < d->stamp_bits) { d->stamp_bits = bits; } /* one clock for all: 0, the host's */
     }
-    for (uint32_t i = 0; i < d->family_count; i++) { d->families[i].stamp_bits = d->stamp_bits; }
 }
 
 static void hcqi_vk_limits_read(hcqi_vk_device *d) {
@@ -4700,11 +4698,10 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
 }
 
 static hcq_result hcqi_vk_now_open(hcqi_vk_device *d) {
-    hcqi_vk_family *f = d->family_of[0];
     hcq_result r = hcqi_vk_semaphore_create(d, &d->now_semaphore);
     if (r == HCQ_OK) { r = hcqi_vk_semaphore_create(d, &d->kick_semaphore); }
-    if (r == HCQ_OK) { r = hcqi_vk_pool_create(d, f->index, &d->now_pool); }
-    if (r == HCQ_OK && f->stamp_bits != 0) {
+    if (r == HCQ_OK) { r = hcqi_vk_pool_create(d, d->family_of[0]->index, &d->now_pool); }
+    if (r == HCQ_OK && d->stamp_bits != 0) {
         r = hcqi_vk_queries_create(d, 1, &d->now_queries);
         if (r == HCQ_OK) { r = hcqi_vk_sample(d, 5, (uint64_t)5 * 1000000000); }
     }
@@ -5039,7 +5036,7 @@ HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uin
     info->family = q->family->index;
     info->index = q->index;
     info->shared = q->lanes_of[0] + q->lanes_of[1];
-    info->timestamp_bits = q->family->stamp_bits;
+    info->timestamp_bits = d->stamp_bits;
     return hcq_backend_leave(HCQ_OK);
 }
 
