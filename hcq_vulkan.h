@@ -504,13 +504,12 @@ typedef struct hcqi_vk_harvest {
 } hcqi_vk_harvest;
 
 typedef struct hcqi_vk_lane {
-    hcqi_vk_queue *queue;
-    VkSemaphore semaphores[2];         /* of the counters */
+    hcqi_vk_queue *queue;              /* NULL: it is imported */
+    VkSemaphore semaphores[2];         /* of the counters; imported: [0], an engine's */
     uint64_t base[2];                  /* semaphore = base + counter */
     uint64_t seen[2];                  /* of the counter, when last looked */
     hcqi_vk_harvest *harvests;         /* in order */
     uint32_t harvest_count, harvest_capacity;
-    int is_imported;                   /* follows an engine's semaphore, semaphores[0]: */
     uint32_t imported_lock;            /* waits ask without the core's lock */
     uint64_t *imported;                /* its values by counter, those not yet reached */
     uint32_t imported_count, imported_capacity;
@@ -3373,7 +3372,7 @@ static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
 
 static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, p->lane->native);
-    if (!lane->is_imported) { return lane->base[p->counter] + p->value; }
+    if (lane->queue != NULL) { return lane->base[p->counter] + p->value; }
     hcqi_word_lock(&lane->imported_lock);
     uint64_t index = p->value - lane->seen[0] - 1; /* which an engine's semaphore has then */
     uint64_t value = index >= lane->imported_count ? 0 : lane->imported[index];
@@ -3462,7 +3461,7 @@ static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, hcq_batch *batch)
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     hcqi_vk_list *list = hcqi_vk_list_of(batch);
     if (hcqi_vk_lost(d, "a call before this one")) { return HCQ_ERROR_LOST; }
-    if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, batch->posted); }
+    if (target->imported) { return hcqi_vk_imported_submit(d, lane, batch->posted); }
     if (list == NULL || batch->count == 0) { return HCQ_NOT_READY; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
     if (!hcqi_vk_records_late(list, seg)) { return HCQ_NOT_READY; }
@@ -3718,7 +3717,7 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = 0;
-    if (lane->is_imported) { return hcqi_vk_imported_completed(d, lane); }
+    if (target->imported) { return hcqi_vk_imported_completed(d, lane); }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
     if (hcqi_vk_lost(d, "vkGetSemaphoreCounterValue") || r != VK_SUCCESS) {
@@ -4899,10 +4898,8 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
 /* ---- lanes ---- */
 
 static void hcqi_vk_lane_free(hcqi_vk_device *d, hcqi_vk_lane *lane) {
-    for (uint32_t i = 0; i < 2; i++) {
-        if (lane->semaphores[i] != VK_NULL_HANDLE && !lane->is_imported) {
-            d->api.DestroySemaphore(d->handle, lane->semaphores[i], d->allocator);
-        }
+    for (uint32_t i = 0; i < 2 && lane->queue != NULL; i++) {
+        HCQI_VK_DESTROY(d, Semaphore, lane->semaphores[i]);
     }
     hcqi_delete(&d->hooks, lane->harvests, lane->harvest_capacity * sizeof *lane->harvests);
     hcqi_delete(&d->hooks, lane->imported, lane->imported_capacity * sizeof *lane->imported);
@@ -4919,7 +4916,6 @@ static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, hcqi_new(&d->hooks, sizeof *lane));
     hcq_result r = HCQ_OK;
     if (lane == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    lane->is_imported = target->imported;
     if (!target->imported) {
         lane->queue = hcqi_vk_queue_for(d, target->kind, target->index);
         r = hcqi_vk_semaphore_create(d, &lane->semaphores[0]);
