@@ -1630,9 +1630,10 @@ static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call)
         }                                                                          \
     } while (0)
 
-/* The lock of the queues, on the way of every submission: leaving it is a plain store,
-   so those who wait look again after a while instead of being woken up. */
-static void hcqi_vk_enter(hcqi_vk_device *d) {
+/* The lock of the queues, and an engine's for this one, around each use of it on the way of
+   every submission: leaving it is a plain store, so those who wait look again after a while
+   instead of being woken up. */
+static void hcqi_vk_enter(hcqi_vk_device *d, VkQueue queue) {
     for (uint32_t turn = 0; !hcqi_atomic_cas32(&d->lock, 0, 1); turn++) {
         if (turn < 64) {
             hcqi_atomic_pause();
@@ -1640,9 +1641,13 @@ static void hcqi_vk_enter(hcqi_vk_device *d) {
             (void)hcq_sys_wait(&d->lock, 1, 50000);
         }
     }
+    if (d->lock_fn != NULL) { d->lock_fn(d->lock_user, queue, 1); }
 }
 
-static void hcqi_vk_leave(hcqi_vk_device *d) { hcqi_atomic_store32(&d->lock, 0); }
+static void hcqi_vk_leave(hcqi_vk_device *d, VkQueue queue) {
+    if (d->lock_fn != NULL) { d->lock_fn(d->lock_user, queue, 0); }
+    hcqi_atomic_store32(&d->lock, 0);
+}
 
 /* The number behind a handle that is a pointer on some systems. */
 #define HCQI_VK_ID(handle) ((uint64_t)(handle))
@@ -3553,17 +3558,10 @@ static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) 
     return d->api.QueueSubmit(call->queue->queue, call->count, infos, VK_NULL_HANDLE);
 }
 
-/* Around each use of a queue, with d->lock. */
-static void hcqi_vk_queue_lock(hcqi_vk_device *d, VkQueue queue, int locked) {
-    if (d->lock_fn != NULL) { d->lock_fn(d->lock_user, queue, locked); }
-}
-
 static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
-    hcqi_vk_enter(d);
-    hcqi_vk_queue_lock(d, call->queue->queue, 1);
+    hcqi_vk_enter(d, call->queue->queue);
     VkResult r = d->submit2 != NULL ? hcqi_vk_call_sync2(d, call) : hcqi_vk_call_plain(d, call);
-    hcqi_vk_queue_lock(d, call->queue->queue, 0);
-    hcqi_vk_leave(d);
+    hcqi_vk_leave(d, call->queue->queue);
     hcqi_atomic_store64(&d->submits, d->submits + 1);
     return r;
 }
@@ -3800,11 +3798,9 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, hcqi_vk_now *now) {
     info.pCommandBuffers = &now->commands;
     info.signalSemaphoreCount = 1;
     info.pSignalSemaphores = &d->now_semaphore;
-    hcqi_vk_enter(d);
-    hcqi_vk_queue_lock(d, d->queues[0].queue, 1);
+    hcqi_vk_enter(d, d->queues[0].queue);
     VkResult r = d->api.QueueSubmit(d->queues[0].queue, 1, &info, VK_NULL_HANDLE);
-    hcqi_vk_queue_lock(d, d->queues[0].queue, 0);
-    hcqi_vk_leave(d);
+    hcqi_vk_leave(d, d->queues[0].queue);
     if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
     d->now_value = now->value = value;
     return HCQ_OK;
