@@ -1853,9 +1853,7 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
     b->address = d->api.GetBufferDeviceAddress(d->handle, &info);
     VkMemoryPropertyFlags flags = d->memory.memoryTypes[b->type].propertyFlags;
     if (!b->imported && (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0) {
-        hcq_result r =
-            HCQI_VK_TRY(d, MapMemory, (d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host));
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(HCQI_VK_TRY(d, MapMemory, (d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host)));
         b->host = HCQI_CAST(uint8_t *, host);
     }
     hcqi_vk_name(d, VK_OBJECT_TYPE_BUFFER, HCQI_VK_ID(b->buffer), "block", "");
@@ -2161,9 +2159,8 @@ static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memor
     uint64_t address = (uint64_t)(uintptr_t)ptr;
     VkBuffer lent = hcqi_vk_arrived(d, address);
     hcqi_vk_block *b;
-    hcq_result r = lent != VK_NULL_HANDLE ? hcqi_vk_import_lent(d, lent, address, size, &b)
-                                          : hcqi_vk_import_pages(d, ptr, size, &b);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(lent != VK_NULL_HANDLE ? hcqi_vk_import_lent(d, lent, address, size, &b)
+                                     : hcqi_vk_import_pages(d, ptr, size, &b));
     memory->address = b->lent ? address : b->address + (address - (uint64_t)(uintptr_t)b->host);
     memory->host = b->lent ? NULL : ptr;
     memory->size = size;
@@ -2193,8 +2190,7 @@ static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backen
     if (memory == NULL) { return HCQ_OK; }
     hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
     if (b == NULL) {
-        hcq_result r = hcqi_vk_import_pages(d, memory->host, memory->size, &b);
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(hcqi_vk_import_pages(d, memory->host, memory->size, &b));
         *link = b;
     }
     *address = b->address + (uint64_t)(HCQI_CAST(uint8_t *, memory->host) - b->host);
@@ -2352,10 +2348,7 @@ static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
     range.offset = 0;
     range.size = (p->shader.push_bytes + 3u) & ~3u;
     k->bindings = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
-    if (k->bindings != 0) {
-        hcq_result made = hcqi_vk_set_layout(p);
-        if (made != HCQ_OK) { return made; }
-    }
+    if (k->bindings != 0) { HCQI_PASS(hcqi_vk_set_layout(p)); }
     HCQI_VK_STRUCT(PipelineLayoutCreateInfo, info, PIPELINE_LAYOUT_CREATE_INFO);
     info.setLayoutCount = k->bindings != 0;
     info.pSetLayouts = &k->sets;
@@ -2395,9 +2388,8 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
     info.layout = p->kernel->layout;
     if (p->kernel->statistics) { info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR; }
-    hcq_result r = HCQI_VK_TRY(d, CreateComputePipelines,
-                               (d->handle, d->cache, 1, &info, d->allocator, &made->handle));
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(HCQI_VK_TRY(d, CreateComputePipelines,
+                          (d->handle, d->cache, 1, &info, d->allocator, &made->handle)));
     (void)hcqi_atomic_add64(&d->pipelines, 1);
     hcqi_vk_name(d, VK_OBJECT_TYPE_PIPELINE, HCQI_VK_ID(made->handle), "program", p->info.label);
     return HCQ_OK;
@@ -2484,14 +2476,12 @@ static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) 
     k->code = spirv->data;
     k->statistics = statistics;
     k->entry = spirv->entry;
-    hcq_result r = hcqi_vk_layout(p);
+    HCQI_PASS(hcqi_vk_layout(p));
     HCQI_VK_STRUCT(ShaderModuleCreateInfo, module, SHADER_MODULE_CREATE_INFO);
     module.codeSize = spirv->size;
     module.pCode = HCQI_CAST(const uint32_t *, spirv->data); /* the core's copy is aligned */
-    if (r == HCQ_OK) {
-        r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, d->allocator, &k->module));
-    }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(HCQI_VK_TRY(d, CreateShaderModule,
+                          (d->handle, &module, d->allocator, &k->module)));
     hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(k->module), "module", p->info.label);
     hcqi_word_lock(&d->kernel_lock);
     k->next = d->kernels;
@@ -2706,9 +2696,8 @@ static hcq_result hcqi_vk_record_copy(hcqi_vk_recorder *rec, uint64_t dst, uint6
     VkBuffer to, from;
     VkBufferCopy region;
     if (size == 0) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_record_at(rec, dst, size, &to, &region.dstOffset);
-    if (r == HCQ_OK) { r = hcqi_vk_record_at(rec, src, size, &from, &region.srcOffset); }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_vk_record_at(rec, dst, size, &to, &region.dstOffset));
+    HCQI_PASS(hcqi_vk_record_at(rec, src, size, &from, &region.srcOffset));
     region.size = size;
     rec->d->api.CmdCopyBuffer(rec->commands, from, to, 1, &region);
     return HCQ_OK;
@@ -2782,8 +2771,7 @@ static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
     VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
     VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
     uint32_t count = commands != VK_NULL_HANDLE ? p->kernel->bindings : p->shader.buffers;
-    hcq_result r = hcqi_vk_bindings_find(d, list, p, block, infos);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_vk_bindings_find(d, list, p, block, infos));
     memset(writes, 0, sizeof writes);
     for (uint32_t i = 0; i < count; i++) {
         writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
@@ -2925,13 +2913,11 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     memcpy(c->grid, grid, sizeof c->grid);
     if (!whole) { c->indirect = 0; }
     if (HCQ_GRID_IS_EMPTY(grid) && !c->indirect) { return HCQ_OK; }
-    hcq_result r = whole ? HCQ_OK : hcqi_vk_parts_check(p, grid);
-    if (r == HCQ_OK && reads) { r = hcqi_vk_record_reads(rec, packet, &buffer, &offset); }
-    if (r != HCQ_OK) { return r; }
+    if (!whole) { HCQI_PASS(hcqi_vk_parts_check(p, grid)); }
+    if (reads) { HCQI_PASS(hcqi_vk_record_reads(rec, packet, &buffer, &offset)); }
     if (rec->program != p || memcmp(rec->block, block, sizeof rec->block) != 0) {
         VkPipeline pipeline;           /* not that of the exec before */
-        r = hcqi_vk_pipeline_get(p, block, &pipeline);
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(hcqi_vk_pipeline_get(p, block, &pipeline));
         rec->program = p;
         memcpy(rec->block, block, sizeof rec->block);
         d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -2940,9 +2926,8 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
         d->api.CmdPushConstants(rec->commands, p->kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
                                 &packet->u.exec.args);
     } else if (p->shader.args == HCQI_VK_ARGS_BINDINGS) {
-        r = hcqi_vk_record_bindings(rec, p, hcqi_vk_args(d, packet, p), c);
+        HCQI_PASS(hcqi_vk_record_bindings(rec, p, hcqi_vk_args(d, packet, p), c));
     }
-    if (r != HCQ_OK) { return r; }
     if (!c->indirect) {
         hcqi_vk_record_grid(rec, p, grid);
         return HCQ_OK;
@@ -3322,8 +3307,9 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
         seg->stale = 1;
         return hcqi_vk_bindings_find(d, list, p, block, infos); /* what is wrong is told now */
     }
-    hcq_result r = buffers ? hcqi_vk_describe(d, list, p, block, c, NULL) : HCQ_OK;
-    if (r != HCQ_OK) { return r; } /* nothing has changed: it may be patched again */
+    if (buffers) { /* on failure nothing has changed: it may be patched again */
+        HCQI_PASS(hcqi_vk_describe(d, list, p, block, c, NULL));
+    }
     if (values) { hcqi_vk_values(p, block, HCQI_CAST(uint8_t *, list->memory.host) + c->uniform); }
     memcpy(shadow, block, p->info.kernargs_size);
     return HCQ_OK;
@@ -3827,8 +3813,7 @@ static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, hcqi_vk_now **out) {
             return HCQ_ERROR_OUT_OF_MEMORY;
         }
         d->nows[i].value = 0;
-        hcq_result r = hcqi_vk_commands_new(d, d->now_pool, &d->nows[i].commands);
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(hcqi_vk_commands_new(d, d->now_pool, &d->nows[i].commands));
         d->now_count++;
     }
     *out = &d->nows[i];
@@ -3906,19 +3891,17 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
 static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m,
                                        uint64_t timeout_ns) {
     hcqi_vk_now *now;
-    hcq_result r = hcqi_vk_now_wait(d, 0);
-    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d, &now); }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_vk_now_wait(d, 0));
+    HCQI_PASS(hcqi_vk_now_begin(d, &now));
     d->api.CmdResetQueryPool(now->commands, d->now_queries, 0, 1);
     d->api.CmdWriteTimestamp(now->commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
-    r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(now->commands));
+    HCQI_PASS(hcqi_vk_quiet(d, d->api.EndCommandBuffer(now->commands)));
     uint64_t before = hcq_now_ns();
-    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, now); }
-    if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
+    HCQI_PASS(hcqi_vk_now_submit(d, now));
+    HCQI_PASS(hcqi_vk_now_wait(d, timeout_ns));
     uint64_t after = hcq_now_ns();
     m->host_ns = before + (after - before) / 2;
     m->error_ns = (after - before) / 2 + 1;
-    if (r != HCQ_OK) { return r; }
     VkResult got = d->api.GetQueryPoolResults(d->handle, d->now_queries, 0, 1, 8, raw, 8,
                                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     return hcqi_vk_quiet(d, got);
@@ -4125,8 +4108,7 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
         return HCQ_ERROR_NO_DEVICE;
     }
     if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
-    hcq_result result = hcqi_vk_extensions_ask(v, &api, NULL, wanted, 2, &found);
-    if (result != HCQ_OK) { return result; }
+    HCQI_PASS(hcqi_vk_extensions_ask(v, &api, NULL, wanted, 2, &found));
     HCQI_VK_STRUCT(ApplicationInfo, app, APPLICATION_INFO);
     HCQI_VK_STRUCT(ValidationFeaturesEXT, features, VALIDATION_FEATURES_EXT);
     HCQI_VK_STRUCT(InstanceCreateInfo, info, INSTANCE_CREATE_INFO);
@@ -4472,8 +4454,7 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
     const char *names[16];
     float priorities[HCQI_VK_QUEUES];
     uint32_t name_count, wanted[HCQI_VK_FAMILIES] = { 0, 0 };
-    hcq_result result = hcqi_vk_extensions(d, NULL, names, &name_count);
-    if (result != HCQ_OK) { return result; }
+    HCQI_PASS(hcqi_vk_extensions(d, NULL, names, &name_count));
     hcqi_vk_features_chain(&can, d);
     d->driver->api.GetPhysicalDeviceFeatures2(d->physical, &can.all);
     hcqi_vk_features_chain(features, d);
@@ -4494,9 +4475,8 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
     info.enabledExtensionCount = name_count;
     info.ppEnabledExtensionNames = names;
     VkResult r = d->driver->api.CreateDevice(d->physical, &info, d->allocator, &d->handle);
-    result = hcqi_vk_check(d, r, "vkCreateDevice");
-    if (result == HCQ_OK) { result = hcqi_vk_device_functions(d); }
-    if (result != HCQ_OK) { return result; }
+    HCQI_PASS(hcqi_vk_check(d, r, "vkCreateDevice"));
+    HCQI_PASS(hcqi_vk_device_functions(d));
     for (uint32_t f = 0; f < d->family_count; f++) {
         for (uint32_t i = 0; i < wanted[f]; i++) {
             hcqi_vk_queue *q = &d->queues[d->queue_count++];
@@ -4554,8 +4534,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     hcqi_vk_features_lent(features, d, desc->features);
     d->handle = desc->device;
     d->lent = 1;
-    hcq_result r = hcqi_vk_device_functions(d);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_vk_device_functions(d));
     for (uint32_t pass = 0; pass < 2; pass++) { /* those that compute first */
         for (uint32_t i = 0; i < desc->queue_count && d->queue_count < HCQI_VK_QUEUES; i++) {
             uint32_t index = desc->queues[i].family;
@@ -4661,8 +4640,7 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     memset(&probe, 0, sizeof probe);
     d->driver->api.GetPhysicalDeviceMemoryProperties2(d->physical, &all);
     d->memory = all.memoryProperties;
-    hcq_result probed = hcqi_vk_buffer_create(d, &probe, HCQI_VK_ALIGN);
-    if (probed != HCQ_OK) { return probed; }
+    HCQI_PASS(hcqi_vk_buffer_create(d, &probe, HCQI_VK_ALIGN));
     d->api.GetBufferMemoryRequirements(d->handle, probe.buffer, &needs);
     d->api.DestroyBuffer(d->handle, probe.buffer, d->allocator);
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
@@ -4804,9 +4782,8 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &d->family_total,
                                                           d->all_families);
     int lent = desc != NULL && desc->device != VK_NULL_HANDLE;
-    hcq_result r = lent ? hcqi_vk_device_lent(d, desc, &features)
-                        : hcqi_vk_device_create(d, &features);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(lent ? hcqi_vk_device_lent(d, desc, &features)
+                   : hcqi_vk_device_create(d, &features));
 #define HCQI_VK_HAS(name, capability, where, feature)                              \
     if (features.where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
     HCQI_VK_ABILITIES(HCQI_VK_HAS)
@@ -4827,10 +4804,10 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
                  : d->api.QueueSubmit2 != NULL ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
     hcqi_vk_families_open(d);
-    r = hcqi_vk_memory_open(d);
-    if (r == HCQ_OK) { r = hcqi_vk_cache_open(d, desc); }
+    HCQI_PASS(hcqi_vk_memory_open(d));
+    HCQI_PASS(hcqi_vk_cache_open(d, desc));
     hcqi_vk_domains_read(d);
-    return r == HCQ_OK ? hcqi_vk_now_open(d) : r;
+    return hcqi_vk_now_open(d);
 }
 
 static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
