@@ -381,7 +381,6 @@ typedef struct hcqi_vk_driver {
     VkInstance instance;
     VkDebugUtilsMessengerEXT messenger;
     uint32_t version;                  /* of the instance */
-    int lent;                          /* the instance is an engine's */
     int has_names;                     /* VK_EXT_debug_utils */
     const char *failure;               /* why there is no instance, or NULL */
     VkPhysicalDevice physical[HCQI_VK_DEVICES];
@@ -536,7 +535,7 @@ typedef struct hcqi_vk_device {
     VkPhysicalDevice physical;
     VkDevice handle;
     hcqi_vk_device_api api;
-    int lent;                          /* the VkDevice is an engine's */
+    int lent;                          /* VkDevice and instance are an engine's */
     hcq_vulkan_lock_fn lock_fn;
     void *lock_user;
     const VkAllocationCallbacks *allocator;
@@ -4174,7 +4173,7 @@ static hcq_result hcqi_vk_physical_list(hcqi_vk_driver *v) {
 }
 
 static void hcqi_vk_instance_close(hcqi_vk_driver *v) {
-    if (v->instance != VK_NULL_HANDLE && !v->lent) {
+    if (v->instance != VK_NULL_HANDLE) {
         if (v->messenger != VK_NULL_HANDLE) {
             v->api.DestroyDebugUtilsMessengerEXT(v->instance, v->messenger, NULL);
         }
@@ -4533,7 +4532,6 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     (void)hcqi_vk_extensions(d, desc, names, &name_count);
     hcqi_vk_features_lent(features, d, desc->features);
     d->handle = desc->device;
-    d->lent = 1;
     HCQI_PASS(hcqi_vk_device_functions(d));
     for (uint32_t pass = 0; pass < 2; pass++) { /* those that compute first */
         for (uint32_t i = 0; i < desc->queue_count && d->queue_count < HCQI_VK_QUEUES; i++) {
@@ -4701,8 +4699,8 @@ static void hcqi_vk_domains_read(hcqi_vk_device *d) {
 }
 
 static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
-    const void *data = desc != NULL ? desc->cache : NULL;
-    size_t size = desc != NULL ? desc->cache_size : 0;
+    const void *data = desc->cache;
+    size_t size = desc->cache_size;
     HCQI_VK_STRUCT(PipelineCacheCreateInfo, info, PIPELINE_CACHE_CREATE_INFO);
     uint32_t head[4] = { 0, 0, 0, 0 };
     if (data != NULL && size >= 32) { memcpy(head, data, sizeof head); }
@@ -4730,7 +4728,7 @@ static void hcqi_vk_close(void *self) {
         HCQI_VK_DESTROY(d, PipelineCache, d->cache);
         if (!d->lent) { d->api.DestroyDevice(d->handle, d->allocator); }
     }
-    if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
+    if (d->driver == &d->own && !d->lent) { hcqi_vk_instance_close(&d->own); }
     hcqi_vk_messages_log(d);
     hcqi_delete(&d->hooks, d->blocks, d->block_capacity * sizeof *d->blocks);
     hcqi_delete(&d->hooks, d->ranges, d->range_capacity * sizeof *d->ranges);
@@ -4744,9 +4742,8 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
     d->driver = shared;
     d->own.memory = shared->memory;
     hcq_result r = HCQ_OK;
-    if (desc != NULL && desc->device != VK_NULL_HANDLE) {
+    if (d->lent) {
         d->driver = &d->own;
-        d->own.lent = 1;
         d->own.instance = desc->instance;
         d->own.loader = desc->loader != NULL ? desc->loader : shared->loader;
         d->own.version = desc->api_version != 0 ? desc->api_version : VK_API_VERSION_1_2;
@@ -4781,9 +4778,8 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->family_total = HCQI_VK_ALL_FAMILIES;
     d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &d->family_total,
                                                           d->all_families);
-    int lent = desc != NULL && desc->device != VK_NULL_HANDLE;
-    HCQI_PASS(lent ? hcqi_vk_device_lent(d, desc, &features)
-                   : hcqi_vk_device_create(d, &features));
+    HCQI_PASS(d->lent ? hcqi_vk_device_lent(d, desc, &features)
+                      : hcqi_vk_device_create(d, &features));
 #define HCQI_VK_HAS(name, capability, where, feature)                              \
     if (features.where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
     HCQI_VK_ABILITIES(HCQI_VK_HAS)
@@ -4798,7 +4794,7 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
                         d->api.GetPipelineExecutableStatisticsKHR != NULL;
     d->has_names = d->driver->has_names;
     hcqi_vk_limits_read(d);
-    if (lent && d->version >= VK_API_VERSION_1_3) { /* which has it without the extension */
+    if (d->lent && d->version >= VK_API_VERSION_1_3) { /* which has it without the extension */
         d->has_sync2 = !(d->flags & HCQ_VULKAN_NO_SYNC2);
     }
     d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
@@ -4833,23 +4829,25 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
 
 static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordinal,
                                const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
-    const struct hcq_vulkan_desc *own = desc->vulkan;
-    if (own != NULL) { HCQI_PASS(hcqi_flags_check(device, own->flags, HCQ_VULKAN_STAGED)); }
+    static struct hcq_vulkan_desc none;
+    const struct hcq_vulkan_desc *own = desc->vulkan != NULL ? desc->vulkan : &none;
+    HCQI_PASS(hcqi_flags_check(device, own->flags, HCQ_VULKAN_STAGED));
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, hcqi_new(&desc->memory, sizeof *d));
     if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     d->device = device;
     d->hooks = desc->memory;
-    d->flags = own != NULL ? own->flags : 0;
-    d->lock_fn = own != NULL ? own->lock_fn : NULL;
-    d->lock_user = own != NULL ? own->lock_user : NULL;
-    d->allocator = own != NULL ? own->allocator : NULL;
+    d->flags = own->flags;
+    d->lent = own->device != VK_NULL_HANDLE;
+    d->lock_fn = own->lock_fn;
+    d->lock_user = own->lock_user;
+    d->allocator = own->allocator;
     d->lanes_asked = desc->compute_lanes != 0 || desc->copy_lanes != 0;
     d->compute_lanes = desc->compute_lanes != 0 ? desc->compute_lanes : 1;
     d->copy_lanes = desc->copy_lanes != 0 ? desc->copy_lanes : 1;
     if (d->compute_lanes > HCQI_VK_LANES) { d->compute_lanes = HCQI_VK_LANES; }
     if (d->copy_lanes > HCQI_VK_COPY_LANES) { d->copy_lanes = HCQI_VK_COPY_LANES; }
     if (desc->test->no_copy_lane) { d->copy_lanes = 0; }
-    d->imported_lanes = own != NULL && own->device != VK_NULL_HANDLE ? HCQI_VK_IMPORTED : 0;
+    d->imported_lanes = d->lent ? HCQI_VK_IMPORTED : 0;
     hcqi_vk_sync2_open(&d->sync2);
     hcq_result r = hcqi_vk_driver_choose(d, HCQI_CAST(hcqi_vk_driver *, driver), own, ordinal);
     if (r == HCQ_OK) { r = hcqi_vk_device_open(d, own); }
