@@ -548,7 +548,7 @@ typedef struct hcqi_vk_device {
     VkPhysicalDeviceProperties is;
     uint64_t max_allocation, max_buffer, import_align;
     uint32_t needs;                    /* HCQI_VK_NEEDS_* that there are */
-    int has_sync2, has_import, has_push_sets, has_late_binding, has_names, has_clock;
+    int has_sync2, has_import, has_push_sets, has_late_binding, has_clock;
     int has_host_reset, has_budget, has_monotonic, has_maintenance4, has_statistics;
     int validates;
     PFN_vkQueueSubmit2KHR submit2;
@@ -1555,7 +1555,6 @@ typedef struct hcqi_vk_program {
     hcqi_vk_kernel *kernel;            /* others may have it, too */
     hcqi_vk_shader shader;
     uint32_t args[HCQ_MAX_ARGS];
-    uint32_t flags;
     hcq_program_info info;
     hcqi_vk_field fields[HCQ_MAX_ARGS]; /* arguments in the shader's block, by offset */
     uint32_t field_count, field_bytes;
@@ -1654,7 +1653,7 @@ static void hcqi_vk_leave(hcqi_vk_device *d, VkQueue queue) {
 static void hcqi_vk_name(hcqi_vk_device *d, VkObjectType type, uint64_t object,
                          const char *what, const char *label) {
     char text[96];
-    if (!d->has_names || d->api.SetDebugUtilsObjectNameEXT == NULL) { return; }
+    if (!d->driver->has_names || d->api.SetDebugUtilsObjectNameEXT == NULL) { return; }
     snprintf(text, sizeof text, "hcq %s%s%.60s", what, label[0] ? " " : "", label);
     HCQI_VK_STRUCT(DebugUtilsObjectNameInfoEXT, info, DEBUG_UTILS_OBJECT_NAME_INFO_EXT);
     info.objectType = type;
@@ -2456,9 +2455,10 @@ static void hcqi_vk_kernel_put(hcqi_vk_device *d, hcqi_vk_kernel *k) {
 }
 
 /* Finds the program's kernel, or makes it. */
-static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) {
+static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_program_desc *desc) {
     hcqi_vk_device *d = p->d;
-    uint32_t statistics = d->has_statistics ? p->flags & HCQ_PROGRAM_STATISTICS : 0;
+    const hcq_code *spirv = &desc->spirv;
+    uint32_t statistics = d->has_statistics ? desc->flags & HCQ_PROGRAM_STATISTICS : 0;
     hcqi_word_lock(&d->kernel_lock);
     hcqi_vk_kernel *k = d->kernels;
     while (k != NULL && (k->code != spirv->data || k->entry != spirv->entry ||
@@ -2526,10 +2526,9 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     if (p == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     p->d = d;
     p->info = *info;
-    p->flags = desc->flags;
     memcpy(p->args, desc->args, sizeof p->args);
     hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
-    if (r == HCQ_OK) { r = hcqi_vk_kernel_get(p, &desc->spirv); }
+    if (r == HCQ_OK) { r = hcqi_vk_kernel_get(p, desc); }
     const uint32_t *ids = p->shader.spec_id;
     int fixed = (ids[0] & ids[1] & ids[2]) == UINT32_MAX;
     if (r == HCQ_OK && fixed) { /* its errors come early */
@@ -3011,7 +3010,7 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
 }
 
 static void hcqi_vk_label(hcqi_vk_recorder *rec, const char *label) {
-    if (!rec->d->has_names || rec->d->api.CmdBeginDebugUtilsLabelEXT == NULL) { return; }
+    if (!rec->d->driver->has_names || rec->d->api.CmdBeginDebugUtilsLabelEXT == NULL) { return; }
     if (rec->d->api.CmdEndDebugUtilsLabelEXT == NULL) { return; }
     if (label == NULL) {
         rec->d->api.CmdEndDebugUtilsLabelEXT(rec->commands);
@@ -4193,7 +4192,6 @@ static void hcqi_vk_driver_destroy(const hcq_memory_hooks *memory, void *driver)
 static hcq_result hcqi_vk_driver_create(const hcq_memory_hooks *memory, void **driver) {
     hcqi_vk_driver *v = HCQI_CAST(hcqi_vk_driver *, hcqi_new(memory, sizeof *v));
     if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    memset(v, 0, sizeof *v);
     v->memory = memory;
     hcq_result r = hcqi_vk_library_open(v);
     if (r == HCQ_OK) { r = hcqi_vk_instance_open(v, NULL); }
@@ -4792,7 +4790,6 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->has_maintenance4 = d->has_maintenance4 && features.maintenance4.maintenance4;
     d->has_statistics = d->has_statistics && features.statistics.pipelineExecutableInfo &&
                         d->api.GetPipelineExecutableStatisticsKHR != NULL;
-    d->has_names = d->driver->has_names;
     hcqi_vk_limits_read(d);
     if (d->lent && d->version >= VK_API_VERSION_1_3) { /* which has it without the extension */
         d->has_sync2 = !(d->flags & HCQ_VULKAN_NO_SYNC2);
