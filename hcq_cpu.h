@@ -1366,7 +1366,7 @@ static uint32_t hcqi_cpu_devices(void *driver, hcq_device_info *infos, uint32_t 
         infos->id = 1;
         infos->compute_lanes = 1;
         infos->copy_lanes = 1;
-        infos->features = HCQI_CPU_FEATURES | (uint32_t)HCQ_FEATURE_COPY_LANE;
+        infos->features = HCQI_CPU_FEATURES;
     }
     return 1;
 }
@@ -1438,7 +1438,6 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
     caps->compute_lanes = d->compute_lanes;
     caps->copy_lanes = d->copy_lanes;
     caps->features = HCQI_CPU_FEATURES;
-    if (d->copy_lanes != 0) { caps->features |= (uint32_t)HCQ_FEATURE_COPY_LANE; }
     caps->runs_host = 1;
     caps->indirect = 1;
     caps->unlocked = 1; /* memory and libraries are the system's affair */

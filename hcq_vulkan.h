@@ -4820,7 +4820,6 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
     caps->features = d->device_visible ? (uint32_t)HCQ_FEATURE_HOST_MEMORY : 0;
     caps->features |= d->has_import ? (uint32_t)HCQ_FEATURE_IMPORT : 0;
     caps->features |= d->has_import && d->device_visible ? (uint32_t)HCQ_FEATURE_MAP : 0;
-    caps->features |= d->copy_lanes != 0 ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
     caps->unlocked = 1;
 }
 
