@@ -561,7 +561,7 @@ typedef struct hcqi_vk_device {
     hcqi_vk_family *family_of[2];      /* of compute and copy lanes */
     hcqi_vk_queue queues[HCQI_VK_QUEUES];
     uint32_t queue_count;
-    uint32_t compute_lanes, copy_lanes, imported_lanes;
+    uint32_t compute_lanes, copy_lanes;
     int lanes_asked;                   /* for so many by the user */
     hcqi_vk_lane *lanes[2][HCQI_VK_LANES];
     hcqi_vk_lane *imported[HCQI_VK_IMPORTED];
@@ -4809,7 +4809,7 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
     snprintf(caps->name, sizeof caps->name, "%.95s", d->is.deviceName);
     caps->compute_lanes = d->compute_lanes;
     caps->copy_lanes = d->copy_lanes;
-    caps->imported_lanes = d->imported_lanes;
+    caps->imported_lanes = d->lent ? HCQI_VK_IMPORTED : 0;
     for (uint32_t i = 0; i < d->copy_lanes; i++) {
         shared &= hcqi_vk_queue_for(d, HCQ_COPY, i)->lanes_of[0] != 0;
     }
@@ -4843,7 +4843,6 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
     if (d->compute_lanes > HCQI_VK_LANES) { d->compute_lanes = HCQI_VK_LANES; }
     if (d->copy_lanes > HCQI_VK_COPY_LANES) { d->copy_lanes = HCQI_VK_COPY_LANES; }
     if (desc->test->no_copy_lane) { d->copy_lanes = 0; }
-    d->imported_lanes = d->lent ? HCQI_VK_IMPORTED : 0;
     hcqi_vk_sync2_open(&d->sync2);
     hcq_result r = hcqi_vk_driver_choose(d, HCQI_CAST(hcqi_vk_driver *, driver), own, ordinal);
     if (r == HCQ_OK) { r = hcqi_vk_device_open(d, own); }
@@ -5082,7 +5081,7 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
 static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaphore,
                                            uint32_t *index) {
     hcqi_vk_lane *spare = NULL;
-    for (uint32_t i = 0; i < d->imported_lanes; i++) {
+    for (uint32_t i = 0; i < HCQI_VK_IMPORTED; i++) {
         hcqi_vk_lane *lane = d->imported[i];
         if (lane->semaphores[0] == semaphore) {
             *index = i;
@@ -5104,7 +5103,7 @@ static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaph
 static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, uint64_t value,
                                     hcq_point *point) {
     uint32_t index = 0;
-    if (d->imported_lanes == 0) { return HCQ_ERROR_UNSUPPORTED; }
+    if (!d->lent) { return HCQ_ERROR_UNSUPPORTED; }
     hcqi_vk_lane *lane = hcqi_vk_imported_find(d, semaphore, &index);
     if (lane == NULL) {
         return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "semaphore: more than %d at once",
