@@ -824,29 +824,27 @@ static int hcqi_vk_module_walk(hcqi_vk_module *m) {
         int begins = op.code == HCQI_VK_OP_FUNCTION, ends = op.code == HCQI_VK_OP_FUNCTION_END;
         if (op.words < 1) {
             return hcqi_vk_say(m, "word %u of the module, where an instruction should begin, has "
-                                  "no length (0)", (unsigned)op.at);
+                                  "no length (0)", op.at);
         }
         if (op.words > m->count - op.at) {
             return hcqi_vk_say(m, "the module is cut off at word %u, in the instruction that "
-                                  "begins at word %u", (unsigned)m->count, (unsigned)op.at);
+                                  "begins at word %u", m->count, op.at);
         }
         if (op.words < hcqi_vk_least(op.code)) {
             return hcqi_vk_say(m, "instruction %u at word %u of the module is too short",
-                               (unsigned)op.code, (unsigned)op.at);
+                               op.code, op.at);
         }
         int declares = m->declared == m->count;
         if (begins && declares) { m->declared = op.at; }
         if (begins ? inside
                    : ends ? !inside : !declares && !hcqi_vk_may_stand(op.code, inside)) {
             return hcqi_vk_say(m, "word %u of the module has instruction %u, which cannot stand %s",
-                               (unsigned)op.at, (unsigned)op.code,
-                               inside ? "in a function" : "outside of functions");
+                               op.at, op.code, inside ? "in a function" : "outside of functions");
         }
         inside = begins || (inside && !ends);
     }
     if (inside) {
-        return hcqi_vk_say(m, "the module is cut off at word %u, in a function",
-                           (unsigned)m->count);
+        return hcqi_vk_say(m, "the module is cut off at word %u, in a function", m->count);
     }
     return m->declared < m->count ? 1 : hcqi_vk_say(m, "the module has no function");
 }
@@ -873,18 +871,17 @@ static int hcqi_vk_module_open(hcqi_vk_module *m, const void *data, size_t size,
     }
     if (magic != 0x07230203u) {
         return hcqi_vk_say(m, "this is no SPIR-V: it begins with 0x%08x instead of 0x07230203",
-                           (unsigned)magic);
+                           magic);
     }
     if ((m->version & 0xff0000ffu) || m->version < 0x00010000u || m->version > version) {
         return hcqi_vk_say(m, "the module is of SPIR-V %u.%u (0x%08x), and the device takes 1.0 to "
                               "%u.%u; say --target-env vulkan1.2 to glslangValidator",
-                           (unsigned)(m->version >> 16 & 0xff), (unsigned)(m->version >> 8 & 0xff),
-                           (unsigned)m->version, (unsigned)(version >> 16 & 0xff),
-                           (unsigned)(version >> 8 & 0xff));
+                           m->version >> 16 & 0xff, m->version >> 8 & 0xff,
+                           m->version, version >> 16 & 0xff, version >> 8 & 0xff);
     }
     if (m->bound < 1 || m->bound > HCQI_VK_MAX_ID || schema != 0) {
         return hcqi_vk_say(m, "the module's header is broken: bound %u of ids, schema %u",
-                           (unsigned)m->bound, (unsigned)schema);
+                           m->bound, schema);
     }
     return hcqi_vk_module_walk(m);
 }
@@ -907,7 +904,7 @@ static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
     *op = found;
     if (id == 0 || id >= m->bound) {
         return hcqi_vk_say(m, "the module uses id %u; it says that its ids are 1 to %u",
-                           (unsigned)id, (unsigned)(m->bound - 1));
+                           id, m->bound - 1);
     }
     if (!hcqi_vk_pay(m, m->declared)) { return 0; }
     while (hcqi_vk_next(m, m->declared, &found)) {
@@ -917,7 +914,7 @@ static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
             return 1;
         }
     }
-    return hcqi_vk_say(m, "the module uses id %u and does not declare it", (unsigned)id);
+    return hcqi_vk_say(m, "the module uses id %u and does not declare it", id);
 }
 
 /* Has member `member` of the struct `id` a decoration? Its literal goes to `value`. */
@@ -951,12 +948,12 @@ static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint3
     if (!hcqi_vk_find(m, id, &op)) { return 0; }
     if (op.code != HCQI_VK_OP_CONSTANT && (op.code != HCQI_VK_OP_SPEC || spec == NULL)) {
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no plain%s constant",
-                           (unsigned)id, spec != NULL ? " or specialization" : "");
+                           id, spec != NULL ? " or specialization" : "");
     }
     int found = hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type);
     if (found && (type.code != HCQI_VK_OP_INT || hcqi_vk_operand(m, &type, 2) > 32)) {
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no integer of 32 bits",
-                           (unsigned)id);
+                           id);
     }
     *value = hcqi_vk_operand(m, &op, 3);
     if (spec != NULL && (op.code != HCQI_VK_OP_SPEC ||
@@ -1031,9 +1028,9 @@ static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_place *leaf) {
         return;
     }
     snprintf(w->wrong, sizeof w->wrong, "argument %u is %s of %u bytes at byte %u; the shader's "
-             "block has %s of %u bytes at byte %u", (unsigned)bad->arg,
-             bad->buffer ? "a buffer" : "a value", (unsigned)bad->size, (unsigned)bad->offset,
-             what, (unsigned)leaf->bytes, (unsigned)leaf->offset);
+             "block has %s of %u bytes at byte %u", bad->arg,
+             bad->buffer ? "a buffer" : "a value", bad->size, bad->offset, what,
+             (unsigned)leaf->bytes, (unsigned)leaf->offset);
 }
 
 /* Bytes of a number or a vector, 0: it is neither. */
@@ -1053,14 +1050,14 @@ static void hcqi_vk_matrix_read(hcqi_vk_module *m, const hcqi_vk_op *op, hcqi_vk
     uint32_t stride, unused, columns = hcqi_vk_operand(m, op, 3);
     hcqi_vk_op vector;
     if (at->of == 0 || !hcqi_vk_member(m, at->of, at->member, HCQI_VK_MATRIX_STRIDE, &stride)) {
-        hcqi_vk_say(m, "matrix %u of the module has no stride", (unsigned)at->id);
+        hcqi_vk_say(m, "matrix %u of the module has no stride", at->id);
         return;
     }
     if (!hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &vector)) { return; }
     uint32_t rows = hcqi_vk_operand(m, &vector, 3), column = hcqi_vk_number_bytes(m, vector);
     if (m->failed) { return; }
     if (vector.code != HCQI_VK_OP_VECTOR || column == 0 || columns < 2 || columns > 4) {
-        hcqi_vk_say(m, "matrix %u of the module is none", (unsigned)at->id);
+        hcqi_vk_say(m, "matrix %u of the module is none", at->id);
         return;
     }
     at->gaps = 1;
@@ -1089,7 +1086,7 @@ static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, hcqi_vk_place *at, const hcqi_vk_o
     if (w->fields != NULL && at->three && at->offset == w->base) { return 1; }
     if (at->bytes == 0) {
         return hcqi_vk_say(m, "a block of the module has a member of type %u, which is no number, "
-                              "vector, matrix, pointer, array or struct", (unsigned)at->id);
+                              "vector, matrix, pointer, array or struct", at->id);
     }
     uint64_t end = at->offset + at->bytes;
     if (end > w->bytes) {
@@ -1115,7 +1112,7 @@ static int hcqi_vk_walk_struct(hcqi_vk_walk *w, const hcqi_vk_place *at, const h
     member.of = at->id;
     for (uint32_t i = 0; i + 2 < op->words; i++) {
         if (!hcqi_vk_member(w->m, at->id, i, HCQI_VK_OFFSET, &offset)) {
-            return hcqi_vk_say(w->m, "struct %u of the module has no offsets", (unsigned)at->id);
+            return hcqi_vk_say(w->m, "struct %u of the module has no offsets", at->id);
         }
         member.id = hcqi_vk_operand(w->m, op, 2 + i);
         member.member = i;
@@ -1134,10 +1131,10 @@ static int hcqi_vk_walk_array(hcqi_vk_walk *w, const hcqi_vk_place *at, const hc
     if (w->fields != NULL && count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* not known */
     if (!hcqi_vk_number(w->m, hcqi_vk_operand(w->m, op, 3), &length, NULL)) { return 0; }
     if (!hcqi_vk_decoration(w->m, at->id, HCQI_VK_ARRAY_STRIDE, &stride)) {
-        return hcqi_vk_say(w->m, "array %u of the module has no stride", (unsigned)at->id);
+        return hcqi_vk_say(w->m, "array %u of the module has no stride", at->id);
     }
     if (length == 0) {
-        return hcqi_vk_say(w->m, "array %u of the module has no elements", (unsigned)at->id);
+        return hcqi_vk_say(w->m, "array %u of the module has no elements", at->id);
     }
     element.id = hcqi_vk_operand(w->m, op, 2);
     for (uint32_t i = 0; i < length; i++) {
@@ -1152,7 +1149,7 @@ static int hcqi_vk_walk_array(hcqi_vk_walk *w, const hcqi_vk_place *at, const hc
 static int hcqi_vk_walk_place(hcqi_vk_walk *w, hcqi_vk_place at) {
     hcqi_vk_op op;
     if (at.depth++ > HCQI_VK_MAX_DEPTH || at.offset > HCQI_VK_MAX_BLOCK) {
-        return hcqi_vk_say(w->m, "struct %u of the module is %s", (unsigned)w->id,
+        return hcqi_vk_say(w->m, "struct %u of the module is %s", w->id,
                            at.offset > HCQI_VK_MAX_BLOCK ? "too large" : "nested too deeply");
     }
     if (!hcqi_vk_find(w->m, at.id, &op)) { return 0; }
@@ -1174,7 +1171,7 @@ static int hcqi_vk_walk_all(hcqi_vk_walk *w, hcqi_vk_module *m, uint32_t id) {
     w->m = m;
     return hcqi_vk_walk_place(w, at) &&
            (w->bytes <= HCQI_VK_MAX_BLOCK ||
-            hcqi_vk_say(m, "struct %u of the module is too large", (unsigned)id));
+            hcqi_vk_say(m, "struct %u of the module is too large", id));
 }
 
 /* Does the block of a module that hcqi_vk_shader_read took fit the arguments? */
@@ -1192,7 +1189,7 @@ static int hcqi_vk_block_hold(hcqi_vk_module *m, const hcqi_vk_field *fields, ui
     if (!hcqi_vk_walk_all(&w, m, shader->block_type)) { return 0; }
     if (w.bytes > w.rounded) {
         return hcqi_vk_say(m, "the shader's block has %lu bytes, the list of arguments makes %u",
-                           (unsigned long)w.bytes, (unsigned)w.rounded);
+                           (unsigned long)w.bytes, w.rounded);
     }
     return w.wrong[0] ? hcqi_vk_say(m, "%s", w.wrong) : 1;
 }
@@ -1238,7 +1235,7 @@ static int hcqi_vk_capability_read(hcqi_vk_module *m, uint32_t number) {
         if (hcqi_vk_refused[i].number == number) { name = hcqi_vk_refused[i].name; }
     }
     return hcqi_vk_say(m, "the module needs the capability %s, number %u, which hcq does not "
-                          "enable", name, (unsigned)number);
+                          "enable", name, number);
 }
 
 static int hcqi_vk_addressing_read(hcqi_vk_module *m, uint32_t addressing, uint32_t model) {
@@ -1247,7 +1244,7 @@ static int hcqi_vk_addressing_read(hcqi_vk_module *m, uint32_t addressing, uint3
     if ((addressing != LOGICAL && addressing != PHYSICAL_STORAGE) ||
         (model != GLSL450 && model != VULKAN)) {
         return hcqi_vk_say(m, "the module has addressing %u and memory model %u; those of Vulkan "
-                              "are 0 or 5348, and 1 or 3", (unsigned)addressing, (unsigned)model);
+                              "are 0 or 5348, and 1 or 3", addressing, model);
     }
     if (addressing == PHYSICAL_STORAGE) { m->shader->needs |= HCQI_VK_NEEDS_ADDRESSES; }
     if (model == VULKAN) { m->shader->needs |= HCQI_VK_NEEDS_MEMORY_MODEL; }
@@ -1274,8 +1271,7 @@ static int hcqi_vk_entry_read(hcqi_vk_module *m, const hcqi_vk_op *op, const cha
     char name[HCQI_VK_MAX_NAME + 1];   /* one that is cut is longer than `entry` may be */
     uint32_t words = hcqi_vk_name_read(m, op, name, sizeof name);
     if (words == 0) {
-        return hcqi_vk_say(m, "the name of the entry point at word %u does not end",
-                           (unsigned)op->at);
+        return hcqi_vk_say(m, "the name of the entry point at word %u does not end", op->at);
     }
     if (m->function == 0 && hcqi_vk_operand(m, op, 1) == HCQI_VK_COMPUTE && !strcmp(name, entry)) {
         m->function = hcqi_vk_operand(m, op, 2);
@@ -1304,7 +1300,7 @@ static int hcqi_vk_entry_missing(hcqi_vk_module *m, const char *entry) {
         hcqi_vk_say(m, "%s\"%s\" (%s)", count > 1 ? ", " : "", name,
                     stage < HCQI_VK_COUNT(stages) ? stages[stage] : "another stage");
     }
-    if (count > SHOWN) { hcqi_vk_say(m, " and %u more", (unsigned)(count - SHOWN)); }
+    if (count > SHOWN) { hcqi_vk_say(m, " and %u more", count - SHOWN); }
     return hcqi_vk_say(m, "%s", count != 0 ? "" : "none at all");
 }
 
@@ -1319,8 +1315,7 @@ static int hcqi_vk_function_check(hcqi_vk_module *m) {
             return 1;
         }
     }
-    return hcqi_vk_say(m, "the entry point's function, %u, is not in the module",
-                       (unsigned)m->function);
+    return hcqi_vk_say(m, "the entry point's function, %u, is not in the module", m->function);
 }
 
 /* What comes before types: capabilities, the memory model, entry points, where the size
@@ -1350,8 +1345,7 @@ static int hcqi_vk_head_read(hcqi_vk_module *m, const char *entry) {
     }
     if (m->failed) { return 0; }
     if (m->models != 1) {
-        return hcqi_vk_say(m, "the module has %u memory models; wanted is one",
-                           (unsigned)m->models);
+        return hcqi_vk_say(m, "the module has %u memory models; wanted is one", m->models);
     }
     return m->function != 0 ? hcqi_vk_function_check(m) : hcqi_vk_entry_missing(m, entry);
 }
@@ -1370,7 +1364,7 @@ static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
         ids = op.code == HCQI_VK_OP_COMPOSITE || op.code == HCQI_VK_OP_SPEC_COMPOSITE;
         if (!ids || op.words != 6) {
             return hcqi_vk_say(m, "the module's WorkgroupSize, %u, is no constant of 3 numbers",
-                               (unsigned)m->size);
+                               m->size);
         }
     }
     for (uint32_t i = 0; i < 3; i++) {
@@ -1408,7 +1402,7 @@ static int hcqi_vk_push_read(hcqi_vk_module *m, uint32_t variable, const hcqi_vk
         return hcqi_vk_say(m, "the module has two blocks of push constants; wanted is one");
     }
     if (type->code != HCQI_VK_OP_STRUCT || !hcqi_vk_decoration(m, id, HCQI_VK_BLOCK, &unused)) {
-        return hcqi_vk_say(m, "the push constants, variable %u, are no block", (unsigned)variable);
+        return hcqi_vk_say(m, "the push constants, variable %u, are no block", variable);
     }
     if (!hcqi_vk_walk_all(&w, m, id)) { return 0; }
     m->push = id;
@@ -1430,30 +1424,28 @@ static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t 
     hcqi_vk_walk w;
     if (!hcqi_vk_decoration(m, variable, HCQI_VK_SET, &set) ||
         !hcqi_vk_decoration(m, variable, HCQI_VK_BINDING, &binding)) {
-        return hcqi_vk_say(m, "variable %u of the module has no set and binding",
-                           (unsigned)variable);
+        return hcqi_vk_say(m, "variable %u of the module has no set and binding", variable);
     }
     if (storage_class == HCQI_VK_CLASS_IMAGES || type->code != HCQI_VK_OP_STRUCT) {
         return hcqi_vk_say(m, "binding %u of set %u is %s; wanted are storage buffers, one for "
-                              "each binding, and at most one uniform block", (unsigned)binding,
-                           (unsigned)set, hcqi_vk_kind(type->code));
+                              "each binding, and at most one uniform block", binding, set,
+                           hcqi_vk_kind(type->code));
     }
     if (set != 0) {
-        return hcqi_vk_say(m, "binding %u is in set %u; wanted is set 0", (unsigned)binding,
-                           (unsigned)set);
+        return hcqi_vk_say(m, "binding %u is in set %u; wanted is set 0", binding, set);
     }
     if (storage_class == HCQI_VK_CLASS_STORAGE ||
         hcqi_vk_decoration(m, id, HCQI_VK_BUFFER_BLOCK, &unused)) {
         if (binding >= HCQ_MAX_ARGS) {
             return hcqi_vk_say(m, "a storage buffer has binding %u; they begin at 0, and programs "
-                                  "have at most %d arguments", (unsigned)binding, HCQ_MAX_ARGS);
+                                  "have at most %d arguments", binding, HCQ_MAX_ARGS);
         }
         m->bindings |= (uint64_t)1 << binding;
         return 1;
     }
     if (m->shader->uniform != UINT32_MAX) {
         return hcqi_vk_say(m, "the module has uniform blocks at bindings %u and %u; wanted is at "
-                              "most one", (unsigned)m->shader->uniform, (unsigned)binding);
+                              "most one", m->shader->uniform, binding);
     }
     memset(&w, 0, sizeof w);
     if (!hcqi_vk_walk_all(&w, m, id)) { return 0; }
@@ -1478,8 +1470,7 @@ static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) 
     if (!used) { return 1; }
     if (!hcqi_vk_find(m, hcqi_vk_operand(m, variable, 1), &type)) { return 0; }
     if (type.code != HCQI_VK_OP_POINTER) {
-        return hcqi_vk_say(m, "variable %u of the module has a type that is no pointer",
-                           (unsigned)id);
+        return hcqi_vk_say(m, "variable %u of the module has a type that is no pointer", id);
     }
     if (!hcqi_vk_find(m, hcqi_vk_operand(m, &type, 3), &type)) { return 0; }
     return storage == HCQI_VK_CLASS_PUSH ? hcqi_vk_push_read(m, id, &type)
@@ -1499,11 +1490,11 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
     shader->buffers = count;
     if (count < HCQ_MAX_ARGS && m->bindings >> count) {
         return hcqi_vk_say(m, "set 0 has no storage buffer at binding %u and has some after it; "
-                              "wanted are bindings without a hole", (unsigned)count);
+                              "wanted are bindings without a hole", count);
     }
     if (uniform && shader->uniform != count) {
         return hcqi_vk_say(m, "the uniform block has binding %u; wanted is the one after the "
-                              "storage buffers, %u", (unsigned)shader->uniform, (unsigned)count);
+                              "storage buffers, %u", shader->uniform, count);
     }
     if (uniform && m->push != 0 && shader->base != 0) {
         return hcqi_vk_say(m, "the module has a uniform block and push constants; wanted is one of "
