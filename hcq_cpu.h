@@ -1083,7 +1083,6 @@ typedef struct hcqi_cpu_piece {
 static struct hcqi_cpu_world {
     hcqi_cpu_device *first;
     uint64_t random;
-    int running;                       /* a piece */
     int dead;                          /* a wait was one that nothing can end */
     /* Exploring: which of `pieces`; else the seed says. With `pieces` NULL: a number. */
     uint32_t (*choose_fn)(const hcqi_cpu_piece *pieces, uint32_t count);
@@ -1231,7 +1230,6 @@ static void hcqi_cpu_piece_run(const hcqi_cpu_piece *piece) {
     hcqi_cpu_engine *engine = piece->engine;
     const hcqi_cpu_entry *entry = piece->entry;
     hcqi_cpu_pass(1000u + (hcqi_cpu_world.choose_fn != NULL ? 0 : hcqi_cpu_draw(NULL, 8000)));
-    hcqi_cpu_world.running = 1;
     hcq_backend_callback(1);
     if (engine == NULL) {
         hcqi_enter();
@@ -1247,7 +1245,6 @@ static void hcqi_cpu_piece_run(const hcqi_cpu_piece *piece) {
         }
     }
     hcq_backend_callback(0);
-    hcqi_cpu_world.running = 0;
 }
 
 /* Runs one of those that may; 0: there is none, or the host, which with `host` 1 is one of
@@ -1266,7 +1263,7 @@ static int hcqi_cpu_world_step(uint32_t host) {
 }
 
 HCQI_DEF int hcq_cpu_step(void) {
-    if (hcqi_is_strange() || hcqi_in_callback() || hcqi_cpu_world.running) { return 0; }
+    if (hcqi_is_strange() || hcqi_in_callback()) { return 0; } /* in a piece, too */
     return hcqi_cpu_world_step(0);
 }
 
