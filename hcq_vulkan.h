@@ -412,8 +412,6 @@ typedef struct hcqi_vk_block {
     uint64_t address, size;
     uint64_t used;
     uint8_t *host;                     /* NULL: not visible */
-    const void *key;                   /* what was imported, where it began */
-    uint64_t key_size;
     uint32_t type;
     uint32_t imported;
     int lent;                          /* the buffer, with memory of its own, is an engine's */
@@ -2112,8 +2110,6 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
     if (r != HCQ_OK) { return r; }
     hcqi_vk_block *b = *out;
     b->host = HCQI_CAST(uint8_t *, first);
-    b->key = ptr;
-    b->key_size = size;
     b->ranges->offset = before;
     b->ranges->asked = size;
     return hcqi_vk_import_list(d, b);
@@ -2145,12 +2141,12 @@ static hcq_result hcqi_vk_import_lent(hcqi_vk_device *d, VkBuffer buffer, uint64
 
 static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
-    uint64_t address = (uint64_t)(uintptr_t)ptr;
+    uint64_t address = (uint64_t)(uintptr_t)ptr; /* of a lent one */
     VkBuffer lent = hcqi_vk_arrived(d, address);
     hcqi_vk_block *b;
     HCQI_PASS(lent != VK_NULL_HANDLE ? hcqi_vk_import_lent(d, lent, address, size, &b)
                                      : hcqi_vk_import_pages(d, ptr, size, &b));
-    memory->address = b->lent ? address : b->address + (address - (uint64_t)(uintptr_t)b->host);
+    memory->address = hcqi_vk_address(b->ranges);
     memory->host = b->lent ? NULL : ptr;
     memory->size = size;
     memory->native = b->ranges;
@@ -2161,8 +2157,9 @@ static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memor
 static hcqi_vk_block **hcqi_vk_import_find(hcqi_vk_device *d, const hcq_memory *memory) {
     uintptr_t key = (uintptr_t)memory->host;
     hcqi_vk_block **link = &d->imports[(key >> 6 ^ key >> 14) % HCQI_VK_BUCKETS];
-    while (*link != NULL && ((*link)->key != memory->host || (*link)->key_size != memory->size)) {
-        link = &(*link)->next_import;
+    for (; *link != NULL; link = &(*link)->next_import) {
+        const hcqi_vk_range *r = (*link)->ranges;
+        if ((*link)->host + r->offset == memory->host && r->asked == memory->size) { break; }
     }
     return link;
 }
@@ -2182,7 +2179,7 @@ static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backen
         HCQI_PASS(hcqi_vk_import_pages(d, memory->host, memory->size, &b));
         *link = b;
     }
-    *address = b->address + (uint64_t)(HCQI_CAST(uint8_t *, memory->host) - b->host);
+    *address = hcqi_vk_address(b->ranges);
     return HCQ_OK;
 }
 
