@@ -3832,16 +3832,15 @@ static uint64_t hcqi_vk_mask(uint32_t bits) {
     return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
 }
 
-/* The count of ticks that `raw` are the low bits of: the latest that is not after
+/* The count of ticks that `raw` has the low bits of: the latest that is not after
    `host_ns`, but for a second or a quarter of the range that clocks may be off. */
-static uint64_t hcqi_vk_extend(const hcqi_vk_device *d, const hcqi_vk_moment *m, uint32_t bits,
-                               uint64_t raw, uint64_t host_ns) {
-    if (bits >= 64) { return raw; }
+static uint64_t hcqi_vk_extend(const hcqi_vk_device *d, uint64_t raw, uint64_t host_ns) {
+    if (d->stamp_bits >= 64) { return raw; }
     double period = (double)d->is.limits.timestampPeriod;
-    double passed = (double)(int64_t)(host_ns - m->host_ns) / period;
-    uint64_t slack = (uint64_t)(1e9 / period), mask = hcqi_vk_mask(bits);
+    double passed = (double)(int64_t)(host_ns - d->moment.host_ns) / period;
+    uint64_t slack = (uint64_t)(1e9 / period), mask = hcqi_vk_mask(d->stamp_bits);
     if (slack > mask / 4) { slack = mask / 4; }
-    uint64_t latest = m->ticks + (uint64_t)(int64_t)passed + slack;
+    uint64_t latest = d->moment.ticks + (uint64_t)(int64_t)passed + slack;
     return latest - ((latest - raw) & mask);
 }
 
@@ -3851,7 +3850,7 @@ static uint64_t hcqi_vk_ticks_ns(const hcqi_vk_device *d, uint64_t ticks) {
 }
 
 /* Both clocks by VK_EXT_calibrated_timestamps. */
-static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m) {
+static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, hcqi_vk_moment *m) {
     VkCalibratedTimestampInfoEXT infos[2];
     uint64_t values[2] = { 0, 0 }, deviation = 0;
     memset(infos, 0, sizeof infos);
@@ -3863,7 +3862,7 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
                                                    values, &deviation);
     uint64_t after = hcq_now_ns();
     if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
-    *raw = values[0];
+    m->ticks = values[0];
     m->host_ns = before + (after - before) / 2;
     m->error_ns = (after - before) / 2 + 1;
     if (d->has_monotonic && values[1] >= before && values[1] <= after) {
@@ -3874,7 +3873,7 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
 }
 
 /* By a timestamp on the queue, if that is over soon; not while an earlier one may be written. */
-static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m,
+static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, hcqi_vk_moment *m,
                                        uint64_t timeout_ns) {
     hcqi_vk_now *now;
     HCQI_PASS(hcqi_vk_now_wait(d, 0));
@@ -3888,30 +3887,23 @@ static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk
     uint64_t after = hcq_now_ns();
     m->host_ns = before + (after - before) / 2;
     m->error_ns = (after - before) / 2 + 1;
-    VkResult got = d->api.GetQueryPoolResults(d->handle, d->now_queries, 0, 1, 8, raw, 8,
+    VkResult got = d->api.GetQueryPoolResults(d->handle, d->now_queries, 0, 1, 8, &m->ticks, 8,
                                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     return hcqi_vk_quiet(d, got);
 }
 
 /* Reads both clocks into d->moment; the tighter one of a few tries. */
 static hcq_result hcqi_vk_sample(hcqi_vk_device *d, int tries, uint64_t timeout_ns) {
-    uint32_t bits = d->stamp_bits;
     hcqi_vk_moment best = { 0, 0, UINT64_MAX }, m;
-    uint64_t raw = 0, best_raw = 0;
     hcq_result r = HCQ_OK;
     for (int i = 0; r == HCQ_OK && i < tries; i++) {
         m = best;
-        r = d->has_clock ? hcqi_vk_sample_pair(d, &raw, &m)
-                         : hcqi_vk_sample_query(d, &raw, &m, timeout_ns);
-        if (r != HCQ_OK || m.error_ns >= best.error_ns) { continue; }
-        best = m;
-        best_raw = raw & hcqi_vk_mask(bits);
+        r = d->has_clock ? hcqi_vk_sample_pair(d, &m) : hcqi_vk_sample_query(d, &m, timeout_ns);
+        if (r == HCQ_OK && m.error_ns < best.error_ns) { best = m; }
     }
     if (best.error_ns == UINT64_MAX) { return r; }
-    best.ticks = best_raw;
-    if (d->moment.host_ns != 0) {
-        best.ticks = hcqi_vk_extend(d, &d->moment, bits, best_raw, best.host_ns);
-    }
+    best.ticks &= hcqi_vk_mask(d->stamp_bits);
+    if (d->moment.host_ns != 0) { best.ticks = hcqi_vk_extend(d, best.ticks, best.host_ns); }
     d->moment = best;
     return HCQ_OK;
 }
@@ -3949,7 +3941,7 @@ static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stor
     hcqi_word_lock(&d->now_lock);
     int old = bits < 64 && d->has_clock && now - d->moment.host_ns > 1000000000;
     if (old) { (void)hcqi_vk_sample(d, 1, 0); }
-    uint64_t ticks = hcqi_vk_extend(d, &d->moment, bits, stored & hcqi_vk_mask(bits), now);
+    uint64_t ticks = hcqi_vk_extend(d, stored, now);
     hcqi_word_unlock(&d->now_lock);
     return hcqi_vk_ticks_ns(d, ticks);
 }
