@@ -65,12 +65,10 @@ HCQ_API int hcq_cpu_step(void);
 #if defined(__GNUC__)
 #define HCQI_CPU_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HCQI_CPU_PREFETCH(p) __builtin_prefetch(p)
-#define HCQI_CPU_APART __attribute__((noinline))
 #define HCQI_CPU_HOT __attribute__((noinline, aligned(64)))
 #else
 #define HCQI_CPU_LIKELY(x) (x)
 #define HCQI_CPU_PREFETCH(p) ((void)(p))
-#define HCQI_CPU_APART
 #define HCQI_CPU_HOT
 #endif
 
@@ -771,7 +769,7 @@ static HCQI_THREAD_LOCAL hcq_result hcqi_cpu_said; /* by the last host command t
 /* A packet that the loop below leaves; HCQ_ERROR_HOST if it refused, _INVALID if a grid is
    above its maximum. Apart: a compiler that joins its switch with the test before
    it makes that slower. */
-HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
+static HCQI_CALLED hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     hcq_result r = HCQ_OK;
     switch (p->kind) {
     case HCQ_COMMAND_EXEC:
