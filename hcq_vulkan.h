@@ -2536,7 +2536,7 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
     const hcqi_vk_shader *s = &p->shader;
     const uint32_t *most = d->is.limits.maxComputeWorkGroupSize;
     uint64_t all = (uint64_t)block[0] * block[1];
-    all = all > UINT32_MAX || block[2] > UINT32_MAX ? UINT64_MAX : all * block[2];
+    all = all > UINT32_MAX ? UINT64_MAX : all * block[2];
     for (uint32_t i = 0; i < 3; i++) {
         int fixed = s->spec_id[i] == UINT32_MAX;
         if (block[i] == (fixed ? s->block[i] : block[hcqi_vk_twin(s, i)])) { continue; }
@@ -3922,13 +3922,9 @@ static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
     hcqi_vk_moment m = d->moment;
     hcqi_word_unlock(&d->now_lock);
     uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
-    clock->host_ns = m.host_ns;
-    clock->device_ns = hcqi_vk_ticks_ns(d, m.ticks);
-    clock->error_ns = m.error_ns;
-    if (passed == 0) { return HCQ_OK; }
-    clock->host_ns += passed;
-    clock->device_ns += passed;
-    clock->error_ns += passed / 10000;
+    clock->host_ns = m.host_ns + passed;
+    clock->device_ns = hcqi_vk_ticks_ns(d, m.ticks) + passed;
+    clock->error_ns = m.error_ns + passed / 10000;
     return HCQ_OK;
 }
 
