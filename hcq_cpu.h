@@ -1371,7 +1371,8 @@ static uint32_t hcqi_cpu_lane_count(uint32_t wanted) {
     return wanted != 0 ? wanted : 1;
 }
 
-static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) {
+static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc,
+                               const struct hcq_cpu_desc *own) {
     d->cpus = hcq_sys_cpu_count();
     d->spin_ns = desc->spin_ns;
     if (d->spin_ns == HCQ_NEVER || d->cpus == 1) { d->spin_ns = 0; }
@@ -1381,12 +1382,9 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
     d->watches = (desc->flags & HCQ_DEVICE_CHECK) && (desc->flags & HCQ_DEVICE_CHECK_READS);
     d->chunks = desc->inflight / HCQI_CPU_CHUNK + 2;
     if (d->chunks > HCQI_CPU_CHUNKS) { d->chunks = HCQI_CPU_CHUNKS; }
-    d->pool.wanted = d->cpus - 1;
-    if (desc->cpu != NULL) {
-        d->flags = desc->cpu->flags;
-        d->seed = desc->cpu->seed;
-        d->pool.wanted = desc->cpu->workers != 0 ? desc->cpu->workers : d->pool.wanted;
-    }
+    d->flags = own->flags;
+    d->seed = own->seed;
+    d->pool.wanted = own->workers != 0 ? own->workers : d->cpus - 1;
     if (d->seed == 0 && (HCQI_CPU_ALONE || hcqi_cpu_world.choose_fn != NULL)) { d->seed = 1; }
     if (d->pool.wanted == HCQ_CPU_NO_WORKERS || d->seed != 0) { d->pool.wanted = 0; }
     if (d->seed != 0) { d->chunks = 1; }
@@ -1405,17 +1403,17 @@ static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
 static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordinal,
                                 const hcq_device_desc *desc, hcq_backend_caps *caps,
                                 void **self) {
+    static struct hcq_cpu_desc none;
+    const struct hcq_cpu_desc *own = desc->cpu != NULL ? desc->cpu : &none;
     (void)driver;
     if (ordinal >= HCQI_CPU_ORDINALS) { return HCQ_ERROR_NO_DEVICE; }
-    if (desc->cpu != NULL) {
-        HCQI_PASS(hcqi_flags_check(device, desc->cpu->flags, HCQ_CPU_ONE_ENGINE));
-    }
+    HCQI_PASS(hcqi_flags_check(device, own->flags, HCQ_CPU_ONE_ENGINE));
     void *memory = hcq_backend_alloc(device, sizeof(hcqi_cpu_device), HCQI_CPU_LINE);
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, memory);
     if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(d, 0, sizeof *d);
     d->device = device;
-    hcqi_cpu_configure(d, desc);
+    hcqi_cpu_configure(d, desc, own);
     hcq_result r = d->seed == 0 ? HCQ_OK : hcqi_cpu_world_join(d);
     if (r == HCQ_OK && d->pool.wanted != 0) {
         size_t size = (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers;
