@@ -2384,7 +2384,6 @@ static struct hcqi_core {
     uint64_t walks;
     hcqi_message messages[32];
     uint32_t message_count;
-    uint64_t no_values;                /* a list for jobs whose queue has no values */
 } hcqi_core;
 
 #ifdef HCQ_CPU
@@ -7023,21 +7022,16 @@ static hcqi_pool *hcqi_version_pool(const hcqi_version *v) {
 
 /* A copy of the list, for a job that has but the version's shape; NULL = out of memory. */
 static uint64_t *hcqi_values_keep(const hcqi_version *v, const uint64_t *values) {
-    if (v->value_count == 0) { return &hcqi_core.no_values; }
     if (!hcqi_pool_reserve(hcqi_version_pool(v), 1)) { return NULL; }
     uint64_t *kept = HCQI_CAST(uint64_t *, hcqi_pool_get(hcqi_version_pool(v)));
     for (uint32_t k = 0; k <= v->value_count; k++) { kept[k] = values[k]; }
     return kept;
 }
 
-static void hcqi_values_drop(const hcqi_version *v, uint64_t *kept) {
-    if (v->value_count != 0) { hcqi_pool_put(hcqi_version_pool(v), kept); }
-}
-
 /* `kept`: of a submission with values of its own; NULL: they are in the version. */
 static void hcqi_version_release(hcqi_version *v, uint64_t *kept) {
     hcq_queue *q = v->queue;
-    if (kept != NULL) { hcqi_values_drop(v, kept); }
+    if (kept != NULL) { hcqi_pool_put(hcqi_version_pool(v), kept); }
     if (kept != NULL) { v->shapes--; } else { v->uses--; }
     hcqi_version_let_go(v);
     hcqi_queue_feed(q);
@@ -7767,7 +7761,7 @@ static HCQI_COLD int hcqi_job_take(hcq_job *job) {
         return 0;
     }
     v = c.version;
-    hcqi_values_drop(shape, job->values);
+    hcqi_pool_put(hcqi_version_pool(shape), job->values);
     job->values = NULL;
     job->version = v;
     v->uses++;
@@ -9119,7 +9113,7 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
             next = q->versions;        /* others had the lock */
             continue;
         }
-        int varies = q->graph == NULL && q->value_count != 0;
+        int varies = q->graph == NULL && (q->value_count != 0 || v->single);
         if (varies && !hcqi_pool_reserve(hcqi_version_pool(v), 1)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
     return r;
