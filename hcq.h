@@ -8337,7 +8337,7 @@ static int hcqi_job_moves(const hcq_job *job) {
     return watched || hcqi_job_hosts(job, 0) || job->line == HCQI_LINE_UNBUILT;
 }
 
-/* The oldest running job of a version. */
+/* The oldest running job of a version; NULL: there is none, it is being built. */
 static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_version *v) {
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcq_job *job = dev->lanes[k].run_head;
@@ -8389,19 +8389,14 @@ static HCQI_COLD hcq_result hcqi_lane_room(const hcqi_submit *s, hcqi_lane *lane
 }
 
 /* Waits until a version that is in use gets free, or for something that leads there. */
-static HCQI_COLD hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev,
-                                              const hcqi_version *busy, uint64_t left) {
+static HCQI_COLD hcq_result hcqi_version_wait(hcq_device *dev, const hcqi_version *busy,
+                                              uint64_t left) {
     if (hcqi_core.ready.head != NULL) { /* what a counter swap released, say */
         hcqi_drain();
         return HCQ_OK;
     }
-    if (busy != NULL) {
-        const hcq_job *job = hcqi_version_user(dev, busy);
-        uint32_t pending = q->pending;
-        if (job != NULL) { return hcqi_block_on(job->lane, job->epoch, left); }
-        hcqi_reap_device(dev); /* with the last use the version may go */
-        if (q->pending != pending) { return HCQ_OK; }
-    }
+    const hcq_job *job = busy == NULL ? NULL : hcqi_version_user(dev, busy);
+    if (job != NULL) { return hcqi_block_on(job->lane, job->epoch, left); }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     dev->pins++;
     hcqi_watch(1);
@@ -8422,7 +8417,7 @@ static HCQI_COLD hcq_result hcqi_version_room(const hcqi_submit *s, hcq_queue *q
         if (c->busy == NULL && !(graph && hcqi_versions_move(q, dev))) { return HCQ_OK; }
         const char *what = "submit, for a free version of queue";
         uint64_t left = hcqi_submit_left(s, &deadline, what, q->label);
-        hcq_result r = left == 0 ? HCQ_TIMEOUT : hcqi_version_wait(q, dev, c->busy, left);
+        hcq_result r = left == 0 ? HCQ_TIMEOUT : hcqi_version_wait(dev, c->busy, left);
         if (r < 0 || left == 0) { return r; }
         hcqi_version_choose(q, dev, slice, NULL, values, c);
     }
