@@ -1934,7 +1934,6 @@ struct hcqi_version {
     uint32_t stamp_count;              /* timestamps */
     uint32_t wait_count;               /* with those for copies that others do */
     hcq_memory memory;                 /* arguments, payloads, timestamp slots */
-    uint64_t memory_size;
     uint64_t slot_offset;
     uint64_t mark_offset;              /* timestamps of the profile */
     uint32_t marks;
@@ -6947,7 +6946,7 @@ static void hcqi_version_delete(hcqi_version *v, int apart) {
     dev->pins++;
     hcqi_version_drop_packets(v, apart);
     if (apart) { hcqi_native_begin(dev); }
-    if (v->memory_size != 0) { dev->backend->dealloc(dev->self, &v->memory); }
+    if (v->memory.size != 0) { dev->backend->dealloc(dev->self, &v->memory); }
     hcqi_delete(hooks, v->packets, v->capacity * sizeof *v->packets);
     hcqi_delete(hooks, v->segments, v->segment_capacity * sizeof *v->segments);
     hcqi_delete(hooks, v->syncs, v->sync_capacity * sizeof *v->syncs);
@@ -7277,7 +7276,7 @@ static HCQI_COLD hcq_result hcqi_version_storage(hcqi_version *v) {
     uint64_t patches = slice == NULL ? q->patch_count : 0, values = q->value_count + (uint64_t)1;
     count = v->profiled ? 3 * count : count;
     if (count <= v->capacity && places <= v->place_capacity && patches <= v->patch_capacity &&
-        values <= v->value_capacity && bytes <= v->memory_size) {
+        values <= v->value_capacity && bytes <= v->memory.size) {
         return HCQ_OK;
     }
     hcqi_native_begin(v->dev);
@@ -7286,10 +7285,10 @@ static HCQI_COLD hcq_result hcqi_version_storage(hcqi_version *v) {
                HCQI_GROW(hooks, v->patches, v->patch_capacity, patches) &&
                HCQI_GROW(hooks, v->values, v->value_capacity, values);
     hcq_result r = room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
-    if (room && bytes > v->memory_size) {
-        if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
+    if (room && bytes > v->memory.size) {
+        if (v->memory.size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
         r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
-        v->memory_size = r == HCQ_OK ? bytes : 0;
+        v->memory.size = r == HCQ_OK ? bytes : 0;
         if (r == HCQ_OK) { memset(v->memory.host, 0, (size_t)bytes); } /* makes its pages */
     }
     hcqi_native_end(v->dev);
