@@ -8304,9 +8304,8 @@ HCQI_COLD_END
 static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
     hcq_device *dev = lane->dev;
     hcq_lane_point p = hcqi_lane_point(lane, epoch);
-    dev->pins++;
     dev->looks = HCQI_LOOK_EACH - 1;   /* the next submission will find something */
-    hcqi_leave();
+    hcqi_apart_begin(dev);
     hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns, 0);
     if (r == HCQ_OK && dev->caps.host_times && epoch > hcqi_atomic_load64(&lane->noticed)) {
         hcqi_atomic_store64(&lane->noticed_ns, hcq_now_ns());
@@ -8321,8 +8320,7 @@ static HCQI_COLD hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint6
     uint32_t counter = hcqi_lane_point(lane, epoch).counter;
     lane->host_users[counter]++;
     hcq_result r = hcqi_block(lane, epoch, timeout_ns);
-    hcqi_enter();
-    hcqi_unpin(lane->dev);
+    hcqi_apart_end(lane->dev);
     lane->host_users[counter]--;
     if (lane->host_users[counter] == 0) { hcqi_lane_unstall(lane); }
     hcqi_reap(lane);
@@ -9331,9 +9329,7 @@ static hcq_result hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t l
     sleeper.awake = 0;
     for (uint32_t i = 0; !many && i < count; i++) {
         hcqi_signal *s = hcqi_signal_find(points[i].signal);
-        hcqi_points at;
-        hcqi_points_begin(&at, NULL);
-        hcqi_state state = s == NULL ? HCQI_FAILED : hcqi_state_of(s, points[i].value, &r, &at);
+        hcqi_state state = s == NULL ? HCQI_FAILED : hcqi_state_now(s, points[i].value, &r);
         if (state == HCQI_REACHED || state == HCQI_FAILED) { continue; }
         hcqi_waiter *w = &sleeper.waits[sleeper.count++];
         memset(w, 0, sizeof *w);
@@ -9381,8 +9377,7 @@ static int hcqi_wait_lane(const hcqi_poll *poll, uint64_t left_ns, hcq_result *o
         hcqi_unpin(dev);
         return 1;
     }
-    hcqi_enter();
-    hcqi_unpin(dev);
+    hcqi_apart_end(dev);
     hcqi_reap(lane);
     if (r == HCQ_TIMEOUT) { *out = r; } /* why it failed the signal knows */
     return 0;
@@ -10552,9 +10547,8 @@ static hcq_result hcqi_bridge_make(hcqi_bridge *b, hcq_device *to, hcq_device *f
         r = hcqi_bridge_begin(b, k, devices[k], devices[!k], size);
     }
     if (r == HCQ_OK && b->a[1] != NULL) { /* which both see */
-        hcqi_bridge first = { { b->a[0], NULL }, { 0, 0 } };
+        hcqi_allocation_free_late(b->a[0]);
         b->a[0] = NULL;
-        hcqi_bridge_drop(&first);
     }
     if (r == HCQ_ERROR_FOREIGN) { b->a[0]->twin = b->a[1]; }
     b->serials[0] = to->serial;
@@ -10621,15 +10615,13 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
         dev = to.dev;
     }
     to.dev->pins++;
-    from.dev->pins++;
-    hcqi_leave();
+    hcqi_apart_begin(from.dev);
     for (int i = whole; i < 2 && r == HCQ_OK; i++) {
         r = hcqi_carry_submit(i == 0 ? from.dev : dev, label, i == 0 ? &out : &to,
                               i == 0 ? &from : &in, p->u.carry.size, &point);
     }
-    hcqi_enter();
+    hcqi_apart_end(from.dev);
     hcqi_unpin(to.dev);
-    hcqi_unpin(from.dev);
     hcqi_bridge_drop(&bridge);         /* it goes when these are over */
     if (r != HCQ_OK) { return r; }
     while (w->segment <= job->segment) { w = w->list; } /* the first behind the copy is its */
