@@ -9898,9 +9898,7 @@ static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, ui
     s.frees = frees;
     s.allocs = frees == NULL;
     hcq_result r = hcqi_submit_run(&s);
-    if (s.number != 0 && point != NULL) {
-        *point = hcq_at(hcqi_signal_handle(dev->exact), s.number);
-    }
+    if (s.number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), s.number); }
     return r;
 }
 
@@ -10849,11 +10847,8 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
             memcpy(at, &buffers[b++].address, 8);
         } else if ((program->desc.args[i] & 0xff) == HCQI_ARG_STRUCT) {
             memcpy(at, (const void *)(uintptr_t)values[v++], size);
-        } else if (size == 4) {
-            uint32_t low = (uint32_t)values[v++];
-            memcpy(at, &low, 4);
         } else {
-            memcpy(at, &values[v++], 8);
+            memcpy(at, &values[v++], size); /* little endian */
         }
     }
     return HCQ_OK;
