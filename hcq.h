@@ -9989,11 +9989,6 @@ typedef struct hcqi_eager {
     hcqi_copy_fn copy;
 } hcqi_eager;
 
-static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
-    hcqi_eager e = { what, hcqi_deadline(dev->desc.timeout_ns), 0, 0, NULL };
-    return e;
-}
-
 /* Waits for a point; a time-out of the library's own explains itself. */
 static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, hcqi_eager *e) {
     hcq_result r = hcq_wait(&point, 1, HCQ_ALL, hcqi_left(e->deadline));
@@ -10405,11 +10400,10 @@ static hcq_result hcqi_transfer_run(const char *what, hcq_transfer_end dst, hcq_
         memmove(dst.host, src.host, (size_t)size);
         return HCQ_OK;
     }
-    t.e = hcqi_eager_of(to != NULL ? to : from, what);
-    t.e.unordered = flags != 0;
-    t.e.silent = timeout_ns != NULL;
-    t.e.copy = copy;
-    if (timeout_ns != NULL) { t.e.deadline = hcqi_deadline(*timeout_ns); }
+    uint64_t own = (to != NULL ? to : from)->desc.timeout_ns;
+    uint64_t deadline = hcqi_deadline(timeout_ns != NULL ? *timeout_ns : own);
+    hcqi_eager e = { what, deadline, flags != 0, timeout_ns != NULL, copy };
+    t.e = e;
     hcq_result r = hcqi_transfer_route(&t);
     if (to != NULL) { hcqi_unpin(to); }
     if (from != NULL) { hcqi_unpin(from); }
@@ -10858,7 +10852,7 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
 static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_t args_size,
                                    hcq_dims grid, hcq_dims block, uint64_t *device_ns) {
     hcq_device *dev = program->dev;
-    hcqi_eager e = hcqi_eager_of(dev, "program_call");
+    hcqi_eager e = { "program_call", hcqi_deadline(dev->desc.timeout_ns), 0, 0, NULL };
     hcq_signal times[2] = { { 0 }, { 0 } };
     hcq_queue *q = NULL;
     hcq_point done;
@@ -11037,7 +11031,7 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 
 /* Without a clock of the backend: timestamp submissions between two looks at the host's. */
 static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
-    hcqi_eager e = hcqi_eager_of(dev, "clock");
+    hcqi_eager e = { "clock", hcqi_deadline(dev->desc.timeout_ns), 0, 0, NULL };
     hcq_signal stamp = { 0 };
     hcq_queue *q = NULL;
     uint64_t best = UINT64_MAX;
