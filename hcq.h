@@ -8918,18 +8918,6 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->sub = sub;
 }
 
-static hcq_submission hcqi_submission_of(hcq_queue *const *q, const hcq_point *waits,
-                                         uint32_t wait_count, uint32_t flags) {
-    hcq_submission sub;
-    memset(&sub, 0, sizeof sub);
-    sub.queues = q;
-    sub.queue_count = q != NULL;
-    sub.waits = waits;
-    sub.wait_count = wait_count;
-    sub.flags = flags;
-    return sub;
-}
-
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
                                   uint32_t count, hcq_point *point) {
     hcq_result r = HCQ_OK;
@@ -9892,7 +9880,7 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
 
 static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                      hcqi_allocation *frees, hcq_point *point) {
-    hcq_submission sub = hcqi_submission_of(NULL, waits, wait_count, HCQ_UNORDERED);
+    hcq_submission sub = { waits, wait_count, NULL, 0, NULL, 0, 0, HCQ_UNORDERED, NULL, 0 };
     hcqi_submit s;
     hcqi_submit_init(&s, dev, &sub);
     s.frees = frees;
@@ -10061,7 +10049,7 @@ static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queu
                                     const hcqi_eager *e, hcq_point *done) {
     hcqi_submit s;
     uint32_t flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
-    hcq_submission sub = hcqi_submission_of(&q, NULL, 0, flags);
+    hcq_submission sub = { NULL, 0, &q, 1, NULL, 0, 0, flags, NULL, 0 };
     HCQI_PASS(hcqi_device_enter(dev));
     hcqi_submit_init(&s, dev, &sub);
     s.deadline = e->deadline == 0 ? 1 : e->deadline; /* long over: polls */
@@ -10490,8 +10478,7 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
         hcq_queue_label(q, "transfers");
         r = hcqi_transfer_record(q, commands, count, written);
     }
-    hcq_submission sub = hcqi_submission_of(&q, waits, wait_count, 0);
-    sub.affinity = HCQ_ANY_LANE;
+    hcq_submission sub = { waits, wait_count, &q, 1, NULL, 0, HCQ_ANY_LANE, 0, NULL, 0 };
     if (r == HCQ_OK) { r = hcq_submit(device, &sub, 1, &done); }
     hcq_queue_destroy(q);
     if (written.device != NULL) { hcq_free(written); }
@@ -10569,7 +10556,8 @@ static hcq_result hcqi_carry_submit(hcq_device *dev, const char *label, const hc
         q->names[q->name_count + 1] = src->a;
         r = hcqi_record_end(q);
     }
-    hcq_submission sub = hcqi_submission_of(&q, point, point->signal.id != 0, HCQ_UNORDERED);
+    uint32_t waits = point->signal.id != 0;
+    hcq_submission sub = { point, waits, &q, 1, NULL, 0, 0, HCQ_UNORDERED, NULL, 0 };
     if (r >= 0) { r = (int32_t)hcq_submit(dev, &sub, 1, point); }
     hcq_queue_destroy(q);
     return r < 0 ? (hcq_result)r : HCQ_OK;
@@ -10951,7 +10939,7 @@ HCQI_DEF hcq_result hcq_backend_buffer(const hcq_buffer *buffer) {
 HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
                                      hcq_point *point) {
     hcqi_submit s;
-    hcq_submission sub = hcqi_submission_of(NULL, NULL, 0, HCQ_UNORDERED);
+    hcq_submission sub = { NULL, 0, NULL, 0, NULL, 0, 0, HCQ_UNORDERED, NULL, 0 };
     if (lane >= device->caps.imported_lanes) { return HCQ_ERROR_INVALID; }
     hcqi_submit_init(&s, device, &sub);
     s.final_lane = &device->lanes[device->caps.compute_lanes + device->caps.copy_lanes + lane];
