@@ -8829,8 +8829,9 @@ static hcq_result hcqi_submit_refused(const hcq_device *dev, uint64_t first, uin
     return ours ? hcqi_failures_find(&dev->failures, last) : HCQ_OK;
 }
 
-/* A plain version's job goes at once where nothing is held and there is room: its number, or 0. */
-static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
+/* A plain version's job goes at once where nothing is held and there is room: its number, or 0.
+   `takes`: the version is not the submission's before. */
+static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane, uint32_t takes) {
     hcq_device *dev = lane->dev;
     uint64_t number = dev->next_number;
     hcqi_resolve r;
@@ -8839,6 +8840,9 @@ static HCQI_HOT uint64_t hcqi_version_go(hcqi_version *v, hcqi_lane *lane) {
         !hcqi_pool_reserve(&dev->jobs, 1) || !hcqi_lane_reserve(lane)) {
         return 0;
     }
+    v->uses += takes;
+    v->held += takes;
+    v->queue->pending += takes;
     r.job = hcqi_job_new(lane, v, number);
     r.points.count = 0;
     r.past_count = 0;
@@ -8858,16 +8862,8 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
         v->named_frees != hcqi_core.named_frees || lane->running >= dev->desc.inflight) {
         return 0;
     }
-    v->uses++;
-    v->held++;
-    q->pending++;
-    uint64_t number = hcqi_version_go(v, lane);
-    if (number == 0) {
-        v->held--;
-        hcqi_version_release(v, NULL);
-    } else if (++dev->looks % HCQI_LOOK_EACH == 0) {
-        hcqi_reap_hurried(dev);
-    }
+    uint64_t number = hcqi_version_go(v, lane, 1);
+    if (number != 0 && ++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_hurried(dev); }
     return number;
 }
 
@@ -8902,7 +8898,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
     }
     int plain = s->count == 1 && (sub->wait_count | sub->signal_count | sub->flags) == 0 &&
                 s->eager[0] == NULL;
-    s->first = s->number = plain ? hcqi_version_go(s->versions[0], s->lanes[0]) : 0;
+    s->first = s->number = plain ? hcqi_version_go(s->versions[0], s->lanes[0], 0) : 0;
     if (s->number == 0) {
         hcqi_submit_commit(s);
         hcqi_drain_fairly(dev);
