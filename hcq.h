@@ -8749,10 +8749,8 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
         hcqi_promise_note(hcqi_job_promise(job, &link, hcqi_job_segments(job) - 1,
                                            hcqi_signal_find(to->signal), to->value));
     }
-    if (last) {
-        job->frees = s->frees;
-        job->allocs = s->allocs;
-    }
+    job->frees = s->frees;             /* of a submission that is one job */
+    job->allocs = s->allocs;
     return job;
 }
 
@@ -9332,11 +9330,9 @@ static hcq_result hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t l
         hcqi_enter();
     }
     hcqi_watch(-1);
-    for (hcqi_sleeper **link = &hcqi_core.awake; *link != NULL; link = &(*link)->next) {
-        if (*link != &sleeper) { continue; }
-        *link = sleeper.next;
-        break;
-    }
+    hcqi_sleeper **link = &hcqi_core.awake;
+    while (*link != NULL && *link != &sleeper) { link = &(*link)->next; }
+    if (*link != NULL) { *link = sleeper.next; }
     for (uint32_t i = 0; i < sleeper.count; i++) {
         hcqi_waiter *w = &sleeper.waits[i];
         hcqi_waiter_unlink(w);
