@@ -259,10 +259,6 @@ HCQ_API void hcq_cuda_code_free(hcq_device *device, hcq_code *code);
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_CUDA_IMPLEMENTED)
 #define HCQI_CUDA_IMPLEMENTED
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 /* Where to look, from the top down: CUDA's declarations, structures, results and
    locks, events, memory, programs, graphs, encoding and patching, giving work to
    streams, submitting, ends, times, drivers, devices, lanes, the table, native
@@ -873,10 +869,6 @@ static hcq_result hcqi_cuda_result(int r) {
     if (r == HCQI_CU_OUT_OF_MEMORY) { return HCQ_ERROR_OUT_OF_MEMORY; }
     return hcqi_cuda_is_sticky(r) ? HCQ_ERROR_LOST : HCQ_ERROR_NATIVE;
 }
-
-/* Logs why, and is `result`. */
-#define HCQI_CUDA_REFUSE(d, result, ...)                                           \
-    (hcq_backend_log((d)->device, (result), __VA_ARGS__), (result))
 
 static const char *hcqi_cuda_text(const hcqi_cuda_api *api, int r) {
     const char *text = NULL;
@@ -1835,10 +1827,10 @@ static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
     }
     hcqi_word_unlock(&d->code_lock);
     if (more && !fits) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
-                                "program '%s': %u bytes of shared memory and %u of its own, the "
-                                "device has %u for a block",
-                                p->info.label, p->shared_bytes, fixed, d->max_shared);
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT,
+                         "program '%s': %u bytes of shared memory and %u of its own, the "
+                         "device has %u for a block",
+                         p->info.label, p->shared_bytes, fixed, d->max_shared);
     }
     return hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
 }
@@ -1854,15 +1846,15 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
         entry = first;
     }
     if (entry == NULL || !entry[0]) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
-                                p->info.label,
-                                entry ? "there is no kernel in the text" : "is NULL");
+        return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
+                         p->info.label,
+                         entry ? "there is no kernel in the text" : "is NULL");
     }
     HCQI_PASS(hcqi_cuda_code_get(p, code, image));
     int got = d->api->ModuleGetFunction(&p->function, p->code->module, entry);
     if (got == HCQI_CU_NOT_FOUND) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL,
-                                "program '%s': ptx.entry: no kernel '%s'", p->info.label, entry);
+        return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL,
+                         "program '%s': ptx.entry: no kernel '%s'", p->info.label, entry);
     }
     HCQI_PASS(hcqi_cuda_failed(d, got, "cuModuleGetFunction"));
     if (d->api->FuncLoad != NULL) { /* not at the first launch, which would wait for streams */
@@ -1884,16 +1876,16 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcq_code ptx = desc->ptx;
     if (ptx.data == NULL) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL, "program '%s': ptx: is NULL", info->label);
+        return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx: is NULL", info->label);
     }
     if (ptx.size == 0) { ptx.size = strlen(HCQI_CAST(const char *, ptx.data)); }
     uint32_t last = info->arg_count - 1; /* behind it the block may have padding */
     uint32_t args_bytes = info->arg_count != 0 ? info->offsets[last] + info->sizes[last] : 0;
     uint32_t most = ptx.takes_grid ? HCQI_CUDA_ARGS_BYTES - 12 : d->max_args;
     if (args_bytes > most) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
-                                "program '%s': args: %u bytes, the device takes %u", info->label,
-                                args_bytes, most);
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT,
+                         "program '%s': args: %u bytes, the device takes %u", info->label,
+                         args_bytes, most);
     }
     hcqi_cuda_program *p = HCQI_CAST(hcqi_cuda_program *, hcqi_new(&d->hooks, sizeof *p));
     char *image = HCQI_CAST(char *, hcqi_new(&d->hooks, ptx.size + 1));
@@ -1923,11 +1915,11 @@ static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t bl
     const uint32_t *most = d->max_block;
     if (block[0] > most[0] || block[1] > most[1] || block[2] > most[2] ||
         (uint64_t)block[0] * block[1] * block[2] > p->max_threads) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID,
-                                "program '%s': block: %ux%ux%u; up to %ux%ux%u, and %u threads of "
-                                "this kernel",
-                                p->info.label, block[0], block[1], block[2], most[0], most[1],
-                                most[2], p->max_threads);
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID,
+                         "program '%s': block: %ux%ux%u; up to %ux%ux%u, and %u threads of "
+                         "this kernel",
+                         p->info.label, block[0], block[1], block[2], most[0], most[1],
+                         most[2], p->max_threads);
     }
     return HCQ_OK;
 }
@@ -3555,8 +3547,7 @@ static uint32_t hcqi_cuda_devices(void *self, hcq_device_info *infos, uint32_t c
         info->id = (uint64_t)driver->devices[i];
         info->memory_bytes = bytes;
         info->compute_lanes = info->copy_lanes = 1;
-        info->features = HCQ_FEATURE_IMPORT | HCQ_FEATURE_COPY_LANE | HCQ_FEATURE_MAP |
-                         HCQ_FEATURE_PROFILING;
+        info->features = HCQ_FEATURE_IMPORT | HCQ_FEATURE_MAP | HCQ_FEATURE_PROFILING;
     }
     return driver->count;
 }
@@ -3583,8 +3574,8 @@ static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
         return hcqi_cuda_failed(d, got, "cuCtxGetDevice");
     }
     if (ordinal >= d->driver->count) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_DEVICE, "cuda: %s",
-                                d->driver->count ? "there is no such device" : d->driver->failure);
+        return hcqi_deny(d->device, HCQ_ERROR_NO_DEVICE, "cuda: %s",
+                         d->driver->count ? "there is no such device" : d->driver->failure);
     }
     d->ordinal = d->driver->devices[ordinal];
     int got = d->api->DevicePrimaryCtxRetain(&d->context, d->ordinal);
@@ -3751,13 +3742,13 @@ static hcq_result hcqi_cuda_tool_open(hcqi_cuda_device *d) {
 static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_cuda_desc *desc) {
     if (desc == NULL || desc->stream_count == 0) { return HCQ_OK; }
     if (desc->context == NULL || desc->streams == NULL) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
-                                desc->context ? "streams" : "context");
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
+                         desc->context ? "streams" : "context");
     }
     for (uint32_t i = 0; i < desc->stream_count; i++) {
         if ((uintptr_t)desc->streams[i] > 2) { continue; } /* legacy, too, and each thread's */
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "cuda.streams: number %u is a default stream",
-                                i);
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID,
+                         "cuda.streams: number %u is a default stream", i);
     }
     d->streams = HCQI_CAST(
        hcqi_cu_stream *, hcqi_new(&d->hooks, desc->stream_count * sizeof *d->streams));
@@ -3857,7 +3848,6 @@ static void hcqi_cuda_report(hcqi_cuda_device *d, hcq_backend_caps *caps) {
     caps->edges = d->graphs;
     caps->host_times = !d->has_stamp;
     caps->features = d->has_import ? (uint32_t)(HCQ_FEATURE_IMPORT | HCQ_FEATURE_MAP) : 0;
-    caps->features |= d->copy_lanes != 0 ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
     caps->unlocked = 1;
 }
 
@@ -4081,8 +4071,8 @@ HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint3
     int known = kind == HCQ_COMPUTE || kind == HCQ_COPY;
     if (!known || index >= count) {
         return hcq_backend_leave(
-            HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "%s: %u of %u lanes", known ? "index" : "kind",
-                             known ? index : (uint32_t)kind, count));
+            hcqi_deny(d->device, HCQ_ERROR_INVALID, "%s: %u of %u lanes", known ? "index" : "kind",
+                      known ? index : (uint32_t)kind, count));
     }
     const hcqi_cuda_lane *lane = d->lanes[(kind == HCQ_COPY ? HCQI_CUDA_LANES : 0) + index];
     if (lane == NULL) { return hcq_backend_leave(HCQ_ERROR_CLOSED); }
@@ -4205,7 +4195,7 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
     hcqi_word_unlock(&d->event_lock);
     hcqi_cuda_event_put(d, found);
     if (found == NULL) {
-        r = HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "event: was not acquired from this device");
+        r = hcqi_deny(d->device, HCQ_ERROR_INVALID, "event: was not acquired from this device");
     }
     return hcq_backend_leave(r);
 }
@@ -4344,7 +4334,7 @@ static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvr
     hcqi_delete(&d->hooks, all, bytes);
     hcqi_cuda_compile_log(d, n, program, r == 0 ? HCQ_OK : HCQ_ERROR_NATIVE);
     if (r != 0) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
+        return hcqi_deny(d->device, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
     }
     int binary = n->cubin != NULL && n->cubin_size(program, &size) == 0 && size != 0;
     if (!binary) { r = n->ptx_size(program, &size); }
@@ -4353,8 +4343,8 @@ static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvr
     if (r == 0) { r = binary ? n->cubin(program, text) : n->ptx(program, text); }
     if (r != 0) {
         hcqi_delete(&d->hooks, text, size);
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NATIVE, "nvrtcGet%s: failed (%d)",
-                                binary ? "CUBIN" : "PTX", r);
+        return hcqi_deny(d->device, HCQ_ERROR_NATIVE, "nvrtcGet%s: failed (%d)",
+                         binary ? "CUBIN" : "PTX", r);
     }
     memset(code, 0, sizeof *code);
     code->data = text;
@@ -4375,8 +4365,8 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     if (d == NULL) { return r; }
     (void)hcq_backend_leave(HCQ_OK);
     if (!hcqi_cuda_nvrtc_open(&n, d->driver->version)) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_UNSUPPORTED,
-                                "hcq_cuda_compile: NVRTC is not installed");
+        return hcqi_deny(d->device, HCQ_ERROR_UNSUPPORTED,
+                         "hcq_cuda_compile: NVRTC is not installed");
     }
     r = HCQ_ERROR_NATIVE;
     if (n.create(&program, source, "hcq.cu", 0, NULL, NULL) == 0) {
