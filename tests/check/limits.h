@@ -1,30 +1,15 @@
 /* limits.h - the checker's numbers: one below, at and above each. Part of races.c. */
 
-/* As if nothing was told before: what was is forgotten with the last device. */
-static void limits_open(uint32_t flags) {
-    if (P.dev != NULL) {
-        CHECK_OK(hcq_close(P.dev));
-    }
-    program_open(flags);
-}
-
-static void limits_begin(void) {
-    T.races_meant = 1;
+/* As if nothing was told before: what was is forgotten with the last device, and P.dev is
+   the only one. */
+static int limits_setup(void **state) {
+    int result = races_setup(state);
     CHECK_OK(hcq_close(T.dev));
-    T.dev = P.dev = NULL;
+    T.dev = NULL;
+    return result;
 }
 
-static void limits_end(void) {
-    CHECK_OK(hcq_close(P.dev));
-    T.dev = test_open(0, NULL);
-}
-
-static uint64_t races_of(hcq_device *device) {
-    uint64_t races = 0;
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(hcq_device_query(device, HCQ_QUERY_RACES, &races));
-    return races;
-}
+#define TEST_ALONE(name) TEST_WITH(name, limits_setup, races_teardown)
 
 static uint32_t times_in(const char *text, const char *word) {
     uint32_t times = 0;
@@ -36,45 +21,38 @@ static uint32_t times_in(const char *text, const char *word) {
 
 /* `count` commands on one lane that fill a word each, and as many on the other one. */
 static void fills_that_meet(uint32_t count) {
-    hcq_buffer words;
-    CHECK_OK(hcq_alloc(P.dev, (uint64_t)count * 4, HCQ_ZEROED, &words));
+    hcq_buffer words = make_words(P.dev, count);
     for (uint32_t i = 0; i < count; i++) {
         CHECK(hcq_queue_fill(P.first, AT(words, i * 4, 4), 4, 7, 4) >= 0);
         CHECK(hcq_queue_fill(P.second, AT(words, i * 4, 4), 4, 8, 4) >= 0);
     }
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
-TEST(texts_that_are_kept) {
+TEST_ALONE(texts_that_are_kept) {
     static char text[1 << 17];
-    limits_begin();
     for (uint32_t count = 31; count <= 33; count++) {
-        limits_open(0);
+        program_open(0);
         fills_that_meet(count);
         CHECK_U64(races_of(P.dev), count);
         (void)hcq_device_dump(P.dev, text, sizeof text);
         CHECK_U64(times_in(text, "nothing orders the two"), count < 32 ? count : 32);
         CHECK_U64(times_in(text, "command 0 (fill) of 'second', submission"), count < 33);
     }
-    limits_end();
 }
 
-TEST(pairs_that_are_told) {
-    limits_begin();
+TEST_ALONE(pairs_that_are_told) {
     for (uint32_t count = 2047; count <= 2049; count++) {
-        limits_open(0);
+        program_open(0);
         fills_that_meet(count);
         CHECK_U64(races_of(P.dev), count < 2048 ? count : 2048);
     }
-    limits_end();
 }
 
 /* Those leave half of the room to the others. */
-TEST(possible_pairs_that_are_told) {
-    limits_begin();
+TEST_ALONE(possible_pairs_that_are_told) {
     for (uint32_t count = 1023; count <= 1025; count++) {
-        limits_open(0);
+        program_open(0);
         CHECK_INDEX(record_add(P.first, make_add(P.dev), P.x, 0, 5), 0);
         (void)submit_on(0, P.first, NULL);
         for (uint32_t i = 0; i < count; i++) {
@@ -91,16 +69,14 @@ TEST(possible_pairs_that_are_told) {
         fills_that_meet(1);
         CHECK_U64(races_of(P.dev), 1);
     }
-    limits_end();
 }
 
 /* Of `count` raises the last follows none: a wait for any of them is over before the first,
    or is taken for what follows that, if it is not looked at. */
-TEST(raises_that_a_wait_looks_at) {
-    limits_begin();
+TEST_ALONE(raises_that_a_wait_looks_at) {
     for (uint32_t count = 15; count <= 17; count++) {
         hcq_point first = {{0}, 0};
-        limits_open(0);
+        program_open(0);
         hcq_queue *reader = labelled(HCQ_COPY, "reader");
         SET(P.first, P.x);
         for (uint32_t i = 1; i < count; i++) {
@@ -116,16 +92,13 @@ TEST(raises_that_a_wait_looks_at) {
         (void)submit_on(0, reader, NULL);
         CHECK_U64(races_of(P.dev), count <= 16);
     }
-    limits_end();
 }
 
-TEST(hints_that_are_told) {
-    limits_begin();
+TEST_ALONE(hints_that_are_told) {
     for (uint32_t count = 63; count <= 65; count++) {
         char label[16];
         uint32_t told = 0;
-        limits_open(HCQ_DEVICE_CHECK_WAITS);
-        log_clear();
+        program_open(HCQ_DEVICE_CHECK_WAITS);
         hcq_point one = submit_on(0, P.first, NULL);
         for (uint32_t i = 0; i < count; i++) {
             snprintf(label, sizeof label, "waits%u", i);
@@ -139,39 +112,30 @@ TEST(hints_that_are_told) {
         }
         CHECK_U64(told, count < 64 ? count : 64);
     }
-    limits_end();
 }
 
-TEST(waits_held_against_each_other) {
-    limits_begin();
+TEST_ALONE(waits_held_against_each_other) {
     for (uint32_t count = 15; count <= 17; count++) {
         hcq_point waits[17];
-        limits_open(HCQ_DEVICE_CHECK_WAITS);
-        log_clear();
+        program_open(HCQ_DEVICE_CHECK_WAITS);
         for (uint32_t i = 0; i < count; i++) {
             waits[i] = submit_on(0, P.first, NULL);
         }
-        hcq_submission s = {.waits = waits, .wait_count = count, .queues = &P.second,
-                            .queue_count = 1, .affinity = 1};
-        CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+        CHECK_OK(SUBMIT(P.dev, P.second, NULL, .waits = waits, .wait_count = count,
+                        .affinity = 1));
         settle();
         CHECK(hinted("wait", 0, "second") == (count <= 16));
         CHECK(hinted("wait", count - 2, "second") == (count <= 16));
         CHECK(!hinted("wait", count - 1, "second"));
     }
-    limits_end();
 }
 
-TEST(ranges_that_a_kernel_is_watched_at) {
+TEST_ALONE(ranges_that_a_kernel_is_watched_at) {
     SKIP_IF(!is_cpu(), "the CPU's kernels");
-    limits_begin();
     for (uint32_t count = 63; count <= 65; count++) {
-        limits_open(HCQ_DEVICE_CHECK_READS);
-        const hcq_program_desc desc = {.label = "scribble", .cpu = scribble, .args = {HCQ_ARG_IN,
-                                       HCQ_ARG_U64, HCQ_ARG_U32, HCQ_ARG_U32}};
+        program_open(HCQ_DEVICE_CHECK_READS);
         scribble_args args = {P.x.address, 0, count - 1, 5};
-        hcq_program *program;
-        CHECK_OK(hcq_program_create(P.dev, &desc, &program));
+        hcq_program *program = make_scribble(HCQ_ARG_U64);
         CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)), 0);
         for (uint32_t i = 0; i < count; i++) {
@@ -180,14 +144,12 @@ TEST(ranges_that_a_kernel_is_watched_at) {
         (void)submit_on(0, P.first, NULL);
         CHECK_U64(races_of(P.dev), count <= 64);
     }
-    limits_end();
 }
 
 /* The longest names there are. */
-TEST(lines_are_whole) {
+TEST_ALONE(lines_are_whole) {
     static char text[1 << 16];
     char label[32], end[160];
-    limits_begin();
     P.dev = OPEN_WITH(0, .compute_lanes = 2, .label = "a device whose name fills it up");
     P.first = labelled(HCQ_COMPUTE, "one queue whose name fills it..");
     P.second = labelled(HCQ_COMPUTE, "two queues with such a name ...");
@@ -200,8 +162,7 @@ TEST(lines_are_whole) {
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, INT64_MAX)) >= 0);
     CHECK_OK(hcq_queue_command_label(P.second, hcq_queue_fill(P.second, P.x, BYTES, 7, 4),
                                      "another one with a name of 31 ."));
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
     CHECK_U64(races_of(P.dev), 1);
     snprintf(end, sizeof end, "wait for '%s' at %lld, which is raised behind the first, before "
              "command 0 of 'two queues with such a name ...'\n", label, (long long)INT64_MAX);
@@ -210,5 +171,4 @@ TEST(lines_are_whole) {
     (void)hcq_device_dump(P.dev, text, sizeof text);
     CHECK(strstr(text, end) != NULL);
     CHECK(strstr(text, "of 'a device whose name fills it up',\n") != NULL);
-    limits_end();
 }

@@ -24,10 +24,9 @@ static void k_touch(const void *args, const hcq_block *b) {
 typedef struct call { uint32_t device, to, from, count; } call;
 
 static uint64_t races_of(hcq_device *const devices[DEVICES]) {
-    uint64_t all = 0, races = 0;
+    uint64_t all = 0;
     for (uint32_t i = 0; i < DEVICES; i++) {
-        CHECK_OK(hcq_device_query(devices[i], HCQ_QUERY_RACES, &races));
-        all += races;
+        all += test_query(devices[i], HCQ_QUERY_RACES);
     }
     return all;
 }
@@ -36,15 +35,13 @@ static uint64_t races_of(hcq_device *const devices[DEVICES]) {
 static uint64_t launched(const call *calls, uint32_t forget) {
     hcq_device *devices[DEVICES];
     hcq_program *touch[DEVICES];
-    hcq_buffer words = {0};
-    hcq_queue *g = NULL;
     for (uint32_t i = 0; i < DEVICES; i++) {
         devices[i] = OPEN_WITH(i, .compute_lanes = 2);
         touch[i] = make_kernel(devices[i], HCQ_CPU_PROGRAM("touch", k_touch, HCQ_ARG_INOUT,
                                                            HCQ_ARG_IN));
     }
-    CHECK_OK(hcq_alloc(devices[0], WORDS * 4, HCQ_ZEROED | HCQ_HOST_VISIBLE, &words));
-    CHECK_OK(hcq_graph_create(devices[0], &g));
+    hcq_buffer words = make_buffer(devices[0], WORDS * 4, HCQ_ZEROED | HCQ_HOST_VISIBLE);
+    hcq_queue *g = make_queue(devices[0], HCQ_GRAPH);
     for (uint32_t i = 0; i < CALLS; i++) {
         const call *c = &calls[i];
         hcq_buffer to = hcq_view(words, c->to * 4, c->count * 4);

@@ -29,14 +29,15 @@ static hcq_queue *labelled(hcq_queue_kind kind, const char *label) {
 }
 
 static hcq_buffer words_of(void) {
-    hcq_buffer b;
-    CHECK_OK(hcq_alloc(P.dev, BYTES, HCQ_ZEROED | HCQ_HOST_VISIBLE, &b));
-    return b;
+    return make_buffer(P.dev, BYTES, HCQ_ZEROED | HCQ_HOST_VISIBLE);
 }
 
+/* The one before is closed. */
 static void program_open(uint32_t flags) {
+    CHECK_OK(hcq_close(P.dev));
     memset(&P, 0, sizeof P);
     T.log.possible = 0;
+    log_clear();
     P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = flags);
     P.first = labelled(HCQ_COMPUTE, "first");
     P.second = labelled(HCQ_COMPUTE, "second");
@@ -48,19 +49,44 @@ static void program_open(uint32_t flags) {
 }
 
 static hcq_point submit_on(uint64_t lane, hcq_queue *q, const hcq_point *wait) {
-    hcq_submission s = {.waits = wait, .wait_count = wait ? 1 : 0, .queues = &q, .queue_count = 1,
-                        .affinity = lane};
-    hcq_point done = {{0}, 0};
-    CHECK_OK(hcq_submit(P.dev, &s, 1, &done));
+    hcq_point done;
+    CHECK_OK(SUBMIT(P.dev, q, &done, .waits = wait, .wait_count = wait != NULL, .affinity = lane));
     return done;
 }
 
+/* 'first' on one lane, 'second' on the other, which may wait for it. */
+static void submit_both(int waits) {
+    hcq_point one = submit_on(0, P.first, NULL);
+    (void)submit_on(1, P.second, waits ? &one : NULL);
+}
+
 static hcq_point submit_unordered(hcq_queue *q) {
-    hcq_submission s = {.queues = &q, .queue_count = 1, .flags = HCQ_UNORDERED};
-    hcq_point done = {{0}, 0};
-    CHECK_OK(hcq_submit(P.dev, &s, 1, &done));
+    hcq_point done;
+    CHECK_OK(SUBMIT(P.dev, q, &done, .flags = HCQ_UNORDERED));
     return done;
 }
+
+/* So many are told by now. */
+static uint64_t races_of(hcq_device *device) {
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    return test_query(device, HCQ_QUERY_RACES);
+}
+
+/* ---- tests, which mean their races, and whose program is closed ---- */
+
+static int races_setup(void **state) {
+    memset(&P, 0, sizeof P);
+    T.races_meant = 1;
+    return test_setup(state);
+}
+
+static int races_teardown(void **state) {
+    hcq_result closed = hcq_close(P.dev);
+    return test_teardown(state) == 0 && closed == HCQ_OK ? 0 : -1;
+}
+
+#undef TEST
+#define TEST(name) TEST_WITH(name, races_setup, races_teardown)
 
 #define SET(q, buffer) CHECK(hcq_queue_fill(q, buffer, (buffer).size, 7, 4) >= 0)
 #define MOVE(q, dst, src) CHECK(hcq_queue_copy(q, dst, src, BYTES) >= 0)
@@ -69,51 +95,64 @@ static hcq_point submit_unordered(hcq_queue *q) {
 
 /* ---- the programs: `right` is the mended twin ---- */
 
-static void an_upload_and_its_reader(int right) {
+static struct {
+    const char *name;
+    void (*run)(int right);
+    const char *first, *second, *hint; /* in the lines about it: the pair, what is to be added */
+} programs[64];
+static uint32_t program_count;
+
+#define PROGRAM(program, one, two, add) \
+    static void program(int right); \
+    __attribute__((constructor)) static void program##_is_there(void) { \
+        programs[program_count].name = #program; \
+        programs[program_count].run = program; \
+        programs[program_count].first = one; \
+        programs[program_count].second = two; \
+        programs[program_count++].hint = add; \
+    } \
+    static void program(int right)
+
+PROGRAM(an_upload_and_its_reader, "'first'", "'second'", "wait for the point") {
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.x);
-    hcq_point up = submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, right ? &up : NULL);
+    submit_both(right);
 }
 
-static void two_writers(int right) {
+PROGRAM(two_writers, "'first'", "'second'", "to add") {
     SET(P.first, P.x);
     SET(P.second, P.x);
-    hcq_point one = submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, right ? &one : NULL);
+    submit_both(right);
 }
 
-static void a_reader_and_a_later_writer(int right) {
+PROGRAM(a_reader_and_a_later_writer, "reads", "'second'", "to add") {
     MOVE(P.first, P.y, P.x);
     SET(P.second, P.x);
-    hcq_point one = submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, right ? &one : NULL);
+    submit_both(right);
 }
 
 /* The value that is waited for is raised too early. */
-static void a_value_too_low(int right) {
+PROGRAM(a_value_too_low, "'first'", "'second'", "'step' at 2") {
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 2)) >= 0);
     CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, right ? 2 : 1)) >= 0);
     MOVE(P.second, P.y, P.x);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* The value that is waited for was there at first. */
-static void a_value_from_before(int right) {
+PROGRAM(a_value_from_before, "'first'", "'second'", "at 4") {
     hcq_signal signal = make_signal(P.dev, 3);
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(signal, 4)) >= 0);
     CHECK(hcq_queue_wait(P.second, hcq_at(signal, right ? 4 : 3)) >= 0);
     MOVE(P.second, P.y, P.x);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* The wait is there, behind what it should be before. */
-static void a_wait_too_late(int right) {
+PROGRAM(a_wait_too_late, "'first'", "'second'", "'step' at 1") {
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     if (right) {
@@ -123,12 +162,11 @@ static void a_wait_too_late(int right) {
     if (!right) {
         CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
     }
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* The signal comes before the command. */
-static void a_signal_too_early(int right) {
+PROGRAM(a_signal_too_early, "'first'", "'second'", "to add") {
     if (!right) {
         CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     }
@@ -138,11 +176,10 @@ static void a_signal_too_early(int right) {
     }
     CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
     MOVE(P.second, P.y, P.x);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
-static void a_wait_for_another_submission(int right) {
+PROGRAM(a_wait_for_another_submission, "'first'", "'second'", "wait for the point") {
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.x);
     hcq_queue *other = labelled(HCQ_COMPUTE, "other");
@@ -151,7 +188,7 @@ static void a_wait_for_another_submission(int right) {
     (void)submit_on(1, P.second, right ? &up : &before);
 }
 
-static void unordered_on_one_lane(int right) {
+PROGRAM(unordered_on_one_lane, "'first'", "'second'", "to add") {
     SET(P.first, P.x);
     SET(P.second, P.x);
     hcq_point one = submit_unordered(P.first);
@@ -161,7 +198,7 @@ static void unordered_on_one_lane(int right) {
     (void)submit_unordered(P.second);
 }
 
-static void commands_that_overlap(int right) {
+PROGRAM(commands_that_overlap, "command 0", "command 1", "HCQ_OVERLAP") {
     SET(P.first, P.x);
     CHECK(hcq_queue_fill(P.first, P.x, BYTES, 9, 4) == 1);
     CHECK_OK(hcq_queue_command_flags(P.first, 1, right ? 0 : HCQ_OVERLAP));
@@ -169,7 +206,7 @@ static void commands_that_overlap(int right) {
 }
 
 /* The barrier between two groups that overlap is missing. */
-static void groups_without_a_barrier(int right) {
+PROGRAM(groups_without_a_barrier, "command 0", "command 2", "memory_barrier") {
     for (uint32_t i = 0; i < 4; i++) {
         if (right && i == 2) {
             CHECK(hcq_queue_memory_barrier(P.first) >= 0);
@@ -182,14 +219,13 @@ static void groups_without_a_barrier(int right) {
 }
 
 /* By one byte. */
-static void ranges_that_meet(int right) {
+PROGRAM(ranges_that_meet, "bytes 100 to 100", "'second'", "to add") {
     CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 101), right ? 100 : 101, 7, 1) >= 0);
     CHECK(hcq_queue_fill(P.second, AT(P.x, 100, 100), 100, 7, 1) >= 0);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
-static void a_host_that_reads_early(int right) {
+PROGRAM(a_host_that_reads_early, "'first'", "the host", "to add") {
     SET(P.first, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
     if (right) {
@@ -198,7 +234,7 @@ static void a_host_that_reads_early(int right) {
     CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
 }
 
-static void a_host_that_writes_early(int right) {
+PROGRAM(a_host_that_writes_early, "reads", "the host", "to add") {
     MOVE(P.first, P.y, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
     if (right) {
@@ -209,7 +245,7 @@ static void a_host_that_writes_early(int right) {
 
 /* Three frames in flight, each with a slot of the ring: the one that is used again was
    waited for, or the one before. */
-static void a_ring_of_frames(int right) {
+PROGRAM(a_ring_of_frames, "'first'", "the host", "to add") {
     enum { RING = 3, FRAMES = 8 };
     hcq_point done[FRAMES];
     for (uint32_t f = 0; f < FRAMES; f++) {
@@ -225,7 +261,7 @@ static void a_ring_of_frames(int right) {
 }
 
 /* The middle of a chain of three lets go of what it should hand on. */
-static void a_chain_with_a_gap(int right) {
+PROGRAM(a_chain_with_a_gap, "'first'", "'last'", "to add") {
     hcq_queue *last = labelled(HCQ_COPY, "last");
     SET(P.first, P.x);
     SET(P.second, P.z);
@@ -235,7 +271,7 @@ static void a_chain_with_a_gap(int right) {
 }
 
 /* The host sets the signal before it has seen the end of what it stands for. */
-static void a_set_too_early(int right) {
+PROGRAM(a_set_too_early, "'first'", "'second'", "to add") {
     SET(P.first, P.x);
     CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
     MOVE(P.second, P.y, P.x);
@@ -249,7 +285,7 @@ static void a_set_too_early(int right) {
 }
 
 /* One of two is not both. */
-static void any_in_place_of_all(int right) {
+PROGRAM(any_in_place_of_all, "writes", "'reader'", "to add") {
     hcq_queue *reader = labelled(HCQ_COMPUTE, "reader");
     SET(P.first, P.x);
     SET(P.second, P.y);
@@ -261,7 +297,7 @@ static void any_in_place_of_all(int right) {
 }
 
 /* Any of two is enough for what both follow. */
-static void any_of_two_behind_one(int right) {
+PROGRAM(any_of_two_behind_one, "'first'", "the host", "to add") {
     hcq_queue *others[2] = {labelled(HCQ_COMPUTE, "other"), P.second};
     hcq_point one, both[2];
     SET(P.first, P.x);
@@ -269,15 +305,14 @@ static void any_of_two_behind_one(int right) {
     SET(others[1], P.z);
     one = submit_on(0, P.first, NULL);
     for (int i = 0; i < 2; i++) {
-        hcq_submission s = {.waits = &one, .wait_count = i == 0 || right ? 1 : 0,
-                            .queues = &others[i], .queue_count = 1, .flags = HCQ_UNORDERED};
-        CHECK_OK(hcq_submit(P.dev, &s, 1, &both[i]));
+        CHECK_OK(SUBMIT(P.dev, others[i], &both[i], .waits = &one, .wait_count = i == 0 || right,
+                        .flags = HCQ_UNORDERED));
     }
     CHECK_OK(hcq_wait(both, 2, HCQ_ANY, BOUND));
     CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
 }
 
-static void an_old_timeline_value(int right) {
+PROGRAM(an_old_timeline_value, "'first'", "'second'", "wait for the point") {
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.x);
     uint64_t next = hcq_device_timeline_value(P.dev);
@@ -286,7 +321,8 @@ static void an_old_timeline_value(int right) {
     (void)submit_on(1, P.second, &all);
 }
 
-static void memory_before_it_is_given(int right) {
+PROGRAM(memory_before_it_is_given, "hcq_alloc_after", "'first'",
+        "wait for the point of hcq_alloc_after") {
     hcq_point gate = hcq_at(P.signal, 1), ready;
     hcq_buffer later;
     CHECK_OK(hcq_alloc_after(P.dev, &gate, 1, BYTES, 0, &later, &ready));
@@ -297,7 +333,7 @@ static void memory_before_it_is_given(int right) {
 }
 
 /* Values move a copy to where another lane is. */
-static void values_that_meet(int right) {
+PROGRAM(values_that_meet, "'first'", "'second'", "to add") {
     hcq_value value = hcq_value_number(right ? 64 : 128);
     CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 128), 128, 7, 1) >= 0);
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_SIZE, 0, 0));
@@ -307,28 +343,25 @@ static void values_that_meet(int right) {
 }
 
 /* A kernel of which it is stated what it writes. */
-static void a_kernel_and_a_copy(int right) {
+PROGRAM(a_kernel_and_a_copy, "'first'", "'second'", "to add") {
     int32_t at = record_add(P.first, make_add(P.dev), P.x, 1, 5);
     CHECK(at == 0);
     CHECK_OK(hcq_queue_access(P.first, at, AT(P.x, 4, 4), HCQ_ARG_INOUT));
     CHECK(hcq_queue_copy(P.second, AT(P.y, 0, 4), AT(P.x, right ? 8 : 4, 4), 4) >= 0);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* A value brings less than the kernel touches, as was stated. */
-static void a_value_with_less_behind_it(int right) {
-    hcq_buffer small;
+PROGRAM(a_value_with_less_behind_it, "bytes 0 to 255", "a buffer of 64 ", "to add: 192 bytes") {
     hcq_queue *q = P.first;
-    CHECK_OK(hcq_alloc(P.dev, 64, HCQ_ZEROED, &small));
-    hcq_value value = hcq_value_buffer(right ? P.y : small);
+    hcq_value value = hcq_value_buffer(right ? P.y : make_words(P.dev, 16));
     CHECK_INDEX(record_add(q, make_add(P.dev), P.x, 0, 5), 0);
     CHECK_OK(hcq_queue_access(q, 0, P.x, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG, 0, 0));
     CHECK_OK(hcq_queue_submit_with(q, P.dev, &value, 1, 0, NULL));
 }
 
-static void a_grid_that_is_written(int right) {
+PROGRAM(a_grid_that_is_written, "'first'", "'second'", "to add") {
     hcq_buffer grid = AT(P.z, 0, 12);
     add_args args = {P.x.address, 1, 1};
     CHECK(hcq_queue_fill(P.first, grid, 12, 1, 4) >= 0);
@@ -336,22 +369,20 @@ static void a_grid_that_is_written(int right) {
                                          hcq_dim(4, 4, 4), hcq_dim(1, 1, 1));
     CHECK(at == 0);
     CHECK_OK(hcq_queue_access(P.second, at, AT(P.x, 0, 4), HCQ_ARG_INOUT));
-    hcq_point one = submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, right ? &one : NULL);
+    submit_both(right);
 }
 
 /* A host command says what it reads. */
-static void a_host_command(int right) {
+PROGRAM(a_host_command, "'first'", "'second'", "to add") {
     SET(P.first, P.x);
     int32_t at = hcq_queue_host(P.second, host_nothing, NULL);
     CHECK(at == 0);
     CHECK_OK(hcq_queue_access(P.second, at, P.x, HCQ_ARG_IN));
-    hcq_point one = submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, right ? &one : NULL);
+    submit_both(right);
 }
 
 /* A launch of a graph, and what another lane does with its memory. */
-static void a_launch_and_a_copy(int right) {
+PROGRAM(a_launch_and_a_copy, "'first'", "'second'", "to add") {
     hcq_queue *graph = labelled(HCQ_GRAPH, "first");
     SET(graph, P.x);
     CHECK(hcq_queue_copy(graph, P.y, P.x, BYTES) >= 0);
@@ -363,7 +394,7 @@ static void a_launch_and_a_copy(int right) {
 }
 
 /* A point is waited for that failed work will never reach in order, and another one. */
-static void a_signal_of_two_raisers(int right) {
+PROGRAM(a_signal_of_two_raisers, "'first'", "'reader'", "to add") {
     hcq_queue *reader = labelled(HCQ_COPY, "reader");
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
@@ -375,7 +406,7 @@ static void a_signal_of_two_raisers(int right) {
 }
 
 /* A bound queue that meets itself on the other lane. */
-static void a_queue_on_two_lanes(int right) {
+PROGRAM(a_queue_on_two_lanes, "'first'", "writes them", "to add") {
     SET(P.first, P.x);
     CHECK_OK(hcq_queue_bind(P.first, P.dev));
     hcq_point one = submit_on(0, P.first, NULL);
@@ -383,55 +414,48 @@ static void a_queue_on_two_lanes(int right) {
 }
 
 /* An update moves a copy to where another lane is. */
-static void an_update_that_meets(int right) {
+PROGRAM(an_update_that_meets, "'first'", "'second'", "to add") {
     hcq_buffer to = AT(P.x, right ? 64 : 0, 64);
     CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 64), 64, 7, 4) >= 0);
     CHECK_INDEX(hcq_queue_copy(P.second, AT(P.x, 128, 64), AT(P.y, 0, 64), 64), 0);
     CHECK_OK(hcq_queue_bind(P.second, P.dev));
     CHECK_OK(hcq_queue_update_copy(P.second, 0, &to, NULL, HCQ_KEEP));
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* An update of a wait goes back to an older value. */
-static void an_update_of_a_wait(int right) {
+PROGRAM(an_update_of_a_wait, "'first'", "'second'", "'step' at 2") {
     CHECK_OK(hcq_signal_set(P.signal, 1));
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 2)) >= 0);
     CHECK_INDEX(hcq_queue_wait(P.second, hcq_at(P.signal, 3)), 0);
     MOVE(P.second, P.y, P.x);
     CHECK_OK(hcq_queue_update_wait(P.second, 0, NULL, right ? 2 : 1));
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* The buffer that a submission brings is the one that another lane writes. */
-static void a_value_that_is_a_view(int right) {
+PROGRAM(a_value_that_is_a_view, "'first'", "'second'", "to add") {
     hcq_value value = hcq_value_buffer(right ? P.z : P.x);
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.z);
     CHECK_OK(hcq_queue_variable(P.second, 0, HCQ_PART_SRC, 0, 0));
-    hcq_queue *q = P.second;
-    hcq_submission s = {.queues = &q, .queue_count = 1, .affinity = 1, .values = &value,
-                        .value_count = 1};
     (void)submit_on(0, P.first, NULL);
-    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+    CHECK_OK(SUBMIT(P.dev, P.second, NULL, .affinity = 1, .values = &value, .value_count = 1));
 }
 
 /* A writer waits for one of two who read. */
-static void two_readers_and_a_wait_for_one(int right) {
+PROGRAM(two_readers_and_a_wait_for_one, "'second'", "'writer'", "to add") {
     hcq_queue *writer = labelled(HCQ_COPY, "writer");
     MOVE(P.first, P.y, P.x);
     MOVE(P.second, P.z, P.x);
     SET(writer, P.x);
     hcq_point both[2] = {submit_on(0, P.first, NULL), submit_on(1, P.second, NULL)};
-    hcq_submission s = {.waits = both, .wait_count = right ? 2 : 1, .queues = &writer,
-                        .queue_count = 1};
-    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+    CHECK_OK(SUBMIT(P.dev, writer, NULL, .waits = both, .wait_count = right ? 2 : 1));
 }
 
 /* Who lets a submission go has not seen it end. */
-static void a_set_is_no_wait(int right) {
+PROGRAM(a_set_is_no_wait, "'first'", "the host", "to add") {
     CHECK(hcq_queue_wait(P.first, hcq_at(P.signal, 1)) >= 0);
     SET(P.first, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
@@ -442,16 +466,15 @@ static void a_set_is_no_wait(int right) {
     CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
 }
 
-static void a_recorded_write(int right) {
+PROGRAM(a_recorded_write, "'first'", "'second'", "to add") {
     const uint32_t word = 5;
     CHECK(hcq_queue_write(P.first, AT(P.x, 8, 4), &word, 4) >= 0);
     CHECK(hcq_queue_copy(P.second, AT(P.y, 0, 4), AT(P.x, right ? 12 : 8, 4), 4) >= 0);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
+    submit_both(0);
 }
 
 /* One copies to where the other, which overlaps it, copies from. */
-static void copies_inside_a_buffer(int right) {
+PROGRAM(copies_inside_a_buffer, "command 0", "command 1", "HCQ_OVERLAP") {
     CHECK_INDEX(hcq_queue_copy(P.first, AT(P.x, 64, 64), AT(P.x, 0, 64), 64), 0);
     CHECK_INDEX(hcq_queue_copy(P.first, AT(P.x, 192, 64), AT(P.x, right ? 128 : 96, 64), 64), 1);
     CHECK_OK(hcq_queue_command_flags(P.first, 1, HCQ_OVERLAP));
@@ -459,7 +482,7 @@ static void copies_inside_a_buffer(int right) {
 }
 
 /* The barrier is before both. */
-static void a_barrier_too_early(int right) {
+PROGRAM(a_barrier_too_early, "command 1", "command 2", "memory_barrier") {
     int32_t at[2];
     CHECK(hcq_queue_memory_barrier(P.first) >= 0);
     for (int i = 0; i < 2; i++) {
@@ -473,7 +496,7 @@ static void a_barrier_too_early(int right) {
 }
 
 /* Two buffers that change places: the wait is for the frame before the one that is meant. */
-static void buffers_that_change_places(int right) {
+PROGRAM(buffers_that_change_places, "'first'", "writes", "to add") {
     hcq_point done[6];
     for (uint32_t f = 0; f < 6; f++) {
         hcq_buffer from = f % 2 ? P.x : P.y, to = f % 2 ? P.y : P.x;
@@ -485,21 +508,19 @@ static void buffers_that_change_places(int right) {
 }
 
 /* A signal in the list of a submission is raised at its end, a recorded one where it is. */
-static void a_signal_in_the_middle(int right) {
+PROGRAM(a_signal_in_the_middle, "'first'", "'second'", "to add") {
     const hcq_point one = hcq_at(P.signal, 1);
     if (!right) {
         CHECK(hcq_queue_signal(P.first, one) >= 0);
     }
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.x);
-    hcq_submission s = {.queues = &P.first, .queue_count = 1, .signals = &one,
-                        .signal_count = right ? 1 : 0};
-    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+    CHECK_OK(SUBMIT(P.dev, P.first, NULL, .signals = &one, .signal_count = right ? 1 : 0));
     (void)submit_on(1, P.second, &one);
 }
 
 /* Everything of a device is waited for, but before the submission that matters. */
-static void everything_so_far(int right) {
+PROGRAM(everything_so_far, "'early'", "'first'", "to add") {
     hcq_queue *early = labelled(HCQ_COMPUTE, "early");
     SET(P.first, P.x);
     CHECK(hcq_queue_wait_device(early, P.dev) >= 0);
@@ -514,14 +535,13 @@ static void everything_so_far(int right) {
 }
 
 /* A launch is an earlier one's, but for another queue. */
-static void a_launch_that_nothing_follows(int right) {
+PROGRAM(a_launch_that_nothing_follows, "'first'", "'second'", "to add") {
     hcq_queue *graph = labelled(HCQ_GRAPH, "second");
     SET(P.first, P.x);
     CHECK(hcq_queue_copy(graph, P.y, P.x, BYTES) >= 0);
     CHECK_OK(hcq_queue_bind(graph, P.dev));
-    hcq_submission s = {.queues = &graph, .queue_count = 1, .flags = right ? 0 : HCQ_OVERLAP};
     (void)submit_on(0, P.first, NULL);
-    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL));
+    CHECK_OK(SUBMIT(P.dev, graph, NULL, .flags = right ? 0 : HCQ_OVERLAP));
 }
 
 /* A callback may rely on what it was called for, and on nothing else. */
@@ -534,7 +554,7 @@ static void callback(void *user, hcq_result result) {
     CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
 }
 
-static void a_callback_for_another_point(int right) {
+PROGRAM(a_callback_for_another_point, "the host", "", "to add") {
     hcq_notification id;
     hcq_queue *other = labelled(HCQ_COMPUTE, "other");
     SET(other, P.z);
@@ -552,7 +572,7 @@ static void a_callback_for_another_point(int right) {
 }
 
 /* Memory of the host that two devices have imported. */
-static void memory_of_two_devices(int right) {
+PROGRAM(memory_of_two_devices, "'first'", "'second'", "to add") {
     static uint32_t shared[1024] __attribute__((aligned(4096)));
     hcq_device *other = OPEN_WITH(1, .label = "other");
     hcq_buffer here, there;
@@ -567,85 +587,19 @@ static void memory_of_two_devices(int right) {
     SET(P.first, here);
     CHECK(hcq_queue_fill(q, AT(there, 0, 64), 64, 9, 4) >= 0);
     hcq_point one = submit_on(0, P.first, NULL), two;
-    hcq_submission s = {.waits = &one, .wait_count = right ? 1 : 0, .queues = &q, .queue_count = 1};
-    CHECK_OK(hcq_submit(other, &s, 1, &two));
+    CHECK_OK(SUBMIT(other, q, &two, .waits = &one, .wait_count = right ? 1 : 0));
     DONE(two);
-    uint64_t races = 0;
-    CHECK_OK(hcq_device_query(other, HCQ_QUERY_RACES, &races));
-    P.others = races;
+    P.others = test_query(other, HCQ_QUERY_RACES);
     CHECK_OK(hcq_close(other));
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int right);
-    const char *first, *second;        /* in the lines, as the pair */
-    const char *hint;
-} programs[] = {
-    {"an_upload_and_its_reader", an_upload_and_its_reader, "'first'", "'second'", "wait for the point"},
-    {"two_writers", two_writers, "'first'", "'second'", "to add"},
-    {"a_reader_and_a_later_writer", a_reader_and_a_later_writer, "reads", "'second'", "to add"},
-    {"a_value_too_low", a_value_too_low, "'first'", "'second'", "'step' at 2"},
-    {"a_value_from_before", a_value_from_before, "'first'", "'second'", "at 4"},
-    {"a_wait_too_late", a_wait_too_late, "'first'", "'second'", "'step' at 1"},
-    {"a_signal_too_early", a_signal_too_early, "'first'", "'second'", "to add"},
-    {"a_wait_for_another_submission", a_wait_for_another_submission, "'first'", "'second'",
-     "wait for the point"},
-    {"unordered_on_one_lane", unordered_on_one_lane, "'first'", "'second'", "to add"},
-    {"commands_that_overlap", commands_that_overlap, "command 0", "command 1", "HCQ_OVERLAP"},
-    {"groups_without_a_barrier", groups_without_a_barrier, "command 0", "command 2", "memory_barrier"},
-    {"ranges_that_meet", ranges_that_meet, "bytes 100 to 100", "'second'", "to add"},
-    {"a_host_that_reads_early", a_host_that_reads_early, "'first'", "the host", "to add"},
-    {"a_host_that_writes_early", a_host_that_writes_early, "reads", "the host", "to add"},
-    {"a_ring_of_frames", a_ring_of_frames, "'first'", "the host", "to add"},
-    {"a_chain_with_a_gap", a_chain_with_a_gap, "'first'", "'last'", "to add"},
-    {"a_set_too_early", a_set_too_early, "'first'", "'second'", "to add"},
-    {"any_in_place_of_all", any_in_place_of_all, "writes", "'reader'", "to add"},
-    {"any_of_two_behind_one", any_of_two_behind_one, "'first'", "the host", "to add"},
-    {"an_old_timeline_value", an_old_timeline_value, "'first'", "'second'", "wait for the point"},
-    {"memory_before_it_is_given", memory_before_it_is_given, "hcq_alloc_after", "'first'",
-     "wait for the point of hcq_alloc_after"},
-    {"values_that_meet", values_that_meet, "'first'", "'second'", "to add"},
-    {"a_kernel_and_a_copy", a_kernel_and_a_copy, "'first'", "'second'", "to add"},
-    {"a_value_with_less_behind_it", a_value_with_less_behind_it, "bytes 0 to 255",
-     "a buffer of 64 ", "to add: 192 bytes"},
-    {"a_grid_that_is_written", a_grid_that_is_written, "'first'", "'second'", "to add"},
-    {"a_host_command", a_host_command, "'first'", "'second'", "to add"},
-    {"a_launch_and_a_copy", a_launch_and_a_copy, "'first'", "'second'", "to add"},
-    {"a_queue_on_two_lanes", a_queue_on_two_lanes, "'first'", "writes them", "to add"},
-    {"an_update_that_meets", an_update_that_meets, "'first'", "'second'", "to add"},
-    {"an_update_of_a_wait", an_update_of_a_wait, "'first'", "'second'", "'step' at 2"},
-    {"a_value_that_is_a_view", a_value_that_is_a_view, "'first'", "'second'", "to add"},
-    {"two_readers_and_a_wait_for_one", two_readers_and_a_wait_for_one, "'second'", "'writer'",
-     "to add"},
-    {"a_set_is_no_wait", a_set_is_no_wait, "'first'", "the host", "to add"},
-    {"a_recorded_write", a_recorded_write, "'first'", "'second'", "to add"},
-    {"copies_inside_a_buffer", copies_inside_a_buffer, "command 0", "command 1", "HCQ_OVERLAP"},
-    {"a_barrier_too_early", a_barrier_too_early, "command 1", "command 2", "memory_barrier"},
-    {"buffers_that_change_places", buffers_that_change_places, "'first'", "writes", "to add"},
-    {"a_signal_in_the_middle", a_signal_in_the_middle, "'first'", "'second'", "to add"},
-    {"everything_so_far", everything_so_far, "'early'", "'first'", "to add"},
-    {"a_launch_that_nothing_follows", a_launch_that_nothing_follows, "'first'", "'second'",
-     "to add"},
-    {"a_callback_for_another_point", a_callback_for_another_point, "the host", "", "to add"},
-    {"memory_of_two_devices", memory_of_two_devices, "'first'", "'second'", "to add"},
-    {"a_signal_of_two_raisers", a_signal_of_two_raisers, "'first'", "'reader'", "to add"},
-};
-
 /* Is the program told so, or, mended, not at all? */
 static int program_run(uint32_t i, int right) {
-    uint64_t races = 0;
-    T.races_meant = 1;
-    log_clear();
-    T.log.races = 0;
     program_open(0);
     programs[i].run(right);
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-    races += P.others;
+    const uint64_t races = races_of(P.dev) + P.others;
     if (P.cannot) {
         fprintf(stderr, "%s: not with this backend\n", programs[i].name);
-        CHECK_OK(hcq_close(P.dev));
         return 1;
     }
     int good = right ? races == 0
@@ -656,13 +610,12 @@ static int program_run(uint32_t i, int right) {
                 (unsigned long long)races);
         test_dump();
     }
-    CHECK_OK(hcq_close(P.dev));
     return good;
 }
 
 TEST(programs_and_their_twins) {
     uint32_t wrong = 0;
-    for (uint32_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+    for (uint32_t i = 0; i < program_count; i++) {
         wrong += (program_run(i, 1) ? 0u : 1u) + (program_run(i, 0) ? 0u : 1u);
     }
     CHECK_U64(wrong, 0);
@@ -741,10 +694,9 @@ static int program_go(const random_program *p, int *pair) {
     hcq_queue *queues[STEPS];
     hcq_point done[STEPS];
     const hcq_buffer buffers[2] = {P.x, P.y};
-    uint64_t before = 0, races = 0;
+    const uint64_t before = test_query(P.dev, HCQ_QUERY_RACES);
     char label[16], one[24], two[24];
     log_clear();
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &before));
     for (uint32_t n = 0; n < STEPS; n++) {
         const step *s = &p->steps[n];
         hcq_point waits[STEPS];
@@ -764,12 +716,10 @@ static int program_go(const random_program *p, int *pair) {
             CHECK(hcq_queue_copy(q, dst, AT(buffers[from->buffer], from->first, dst.size),
                                  dst.size) == 0);
         }
-        hcq_submission sub = {.waits = waits, .wait_count = count, .queues = &q, .queue_count = 1,
-                              .affinity = s->lane};
-        CHECK_OK(hcq_submit(P.dev, &sub, 1, &done[n]));
+        CHECK_OK(SUBMIT(P.dev, q, &done[n], .waits = waits, .wait_count = count,
+                        .affinity = s->lane));
     }
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+    const uint64_t races = races_of(P.dev);
     *pair = 0;
     for (uint32_t n = 0; n < STEPS; n++) {
         snprintf(two, sizeof two, "of 'step%u'", n);
@@ -821,7 +771,6 @@ TEST(random_programs) {
     const uint32_t programs_count = T.quick ? 100 : 500;
     uint64_t random = T.seed;
     uint32_t broken = 0, told = 0, paired = 0, wrong = 0;
-    T.races_meant = 1;
     program_open(0);
     for (uint32_t i = 0; i < programs_count; i++) {
         random_program p;
@@ -840,7 +789,6 @@ TEST(random_programs) {
             "pair\n", programs_count, wrong, broken, told, paired);
     CHECK_U64(wrong, 0);
     CHECK(broken > programs_count / 4 && paired * 100 >= broken * 95);
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* Was it said of a queue's command, or a wait of its submission? */
@@ -862,7 +810,6 @@ TEST(hints_are_true) {
     const uint32_t count = T.quick ? 30 : 150;
     uint64_t random = T.seed + 7;
     uint32_t hints = 0, wrong = 0;
-    T.races_meant = 1;
     for (uint32_t i = 0; i < count; i++) {
         random_program p;
         int pair;
@@ -887,7 +834,6 @@ TEST(hints_are_true) {
                 wrong += left != (uint32_t)hinted("wait", number++, text);
             }
         }
-        CHECK_OK(hcq_close(P.dev));
     }
     fprintf(stderr, "%u programs, %u waits that change nothing, %u wrong\n", count, hints, wrong);
     CHECK_U64(wrong, 0);
@@ -897,9 +843,7 @@ TEST(hints_are_true) {
 /* What nobody has seen is over is not forgotten behind thousands of others; what the host has
    seen is no reason for anything. */
 TEST(what_is_remembered) {
-    T.races_meant = 1;
     for (int way = 0; way < 3; way++) {
-        uint64_t races = 7;
         program_open(0);
         hcq_queue *others = labelled(HCQ_COMPUTE, "others");
         SET(others, P.z);
@@ -913,49 +857,31 @@ TEST(what_is_remembered) {
             DONE(one);
         }
         (void)submit_on(1, P.second, way == 1 ? &one : NULL);
-        CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-        CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-        CHECK_U64(races, way == 0);
-        CHECK_OK(hcq_close(P.dev));
+        CHECK_U64(races_of(P.dev), way == 0);
     }
 }
 
 /* Memory that no kernel wrote, of which the host sees nothing. */
 TEST(what_nobody_wrote) {
-    T.races_meant = 1;
     for (int right = 0; right < 2; right++) {
-        hcq_device *device = OPEN_WITH(0, .compute_lanes = 2);
-        hcq_buffer from, to;
-        uint64_t races = 0;
-        CHECK_OK(hcq_alloc(device, BYTES, right ? HCQ_ZEROED : 0, &from));
-        CHECK_OK(hcq_alloc(device, BYTES, 0, &to));
-        const int hidden = from.host == NULL;
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_copy(q, to, from, BYTES), 0);
-        CHECK_OK(hcq_queue_submit(q, device, NULL));
-        CHECK_OK(hcq_device_synchronize(device, BOUND));
-        CHECK_OK(hcq_device_query(device, HCQ_QUERY_RACES, &races));
-        CHECK_U64(races, !right && hidden);
-        CHECK_OK(hcq_close(device));
+        program_open(0);
+        hcq_buffer from = make_buffer(P.dev, BYTES, right ? HCQ_ZEROED : 0);
+        MOVE(P.first, make_buffer(P.dev, BYTES, 0), from);
+        (void)submit_on(0, P.first, NULL);
+        CHECK_U64(races_of(P.dev), !right && from.host == NULL);
     }
 }
 
 /* Told once for a pair, however often it runs, and in the dump; the submission fails if
    that is asked for, and nothing of it runs. */
 TEST(a_race_fails_its_submission) {
-    T.races_meant = 1;
-    P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS);
-    P.first = labelled(HCQ_COMPUTE, "first");
-    P.second = labelled(HCQ_COMPUTE, "second");
-    P.x = words_of();
     char text[8192];
-    uint64_t races = 0;
+    program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS);
     SET(P.first, P.x);
     CHECK(hcq_queue_fill(P.second, P.x, BYTES, 9, 4) >= 0);
     for (int i = 0; i < 3; i++) {
         hcq_point good = submit_on(0, P.first, NULL);
-        hcq_submission s = {.queues = &P.second, .queue_count = 1, .affinity = 1};
-        CHECK_RESULT(hcq_submit(P.dev, &s, 1, NULL), HCQ_ERROR_RACE);
+        CHECK_RESULT(SUBMIT(P.dev, P.second, NULL, .affinity = 1), HCQ_ERROR_RACE);
         DONE(good);
         CHECK_U64(*(uint32_t *)P.x.host, 7);
     }
@@ -965,26 +891,17 @@ TEST(a_race_fails_its_submission) {
     SET(held, P.x);
     (void)submit_on(0, P.first, NULL);
     hcq_point last = submit_on(0, held, NULL);
-    hcq_submission again = {.queues = &P.second, .queue_count = 1, .affinity = 1};
-    CHECK_RESULT(hcq_submit(P.dev, &again, 1, NULL), HCQ_ERROR_RACE);
+    CHECK_RESULT(SUBMIT(P.dev, P.second, NULL, .affinity = 1), HCQ_ERROR_RACE);
     CHECK_OK(hcq_signal_set(gate, 1));
     DONE(last);
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-    CHECK_U64(races, 1);               /* what did not run is no reason for another one */
+    CHECK_U64(races_of(P.dev), 1);     /* what did not run is no reason for another one */
     (void)hcq_device_dump(P.dev, text, sizeof text);
     CHECK(strstr(text, "races: 1") != NULL && strstr(text, "'second'") != NULL);
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* What is before its segment runs, what is in it does not. */
 TEST(a_race_fails_from_its_segment_on) {
-    T.races_meant = 1;
-    P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS);
-    P.first = labelled(HCQ_COMPUTE, "first");
-    P.second = labelled(HCQ_COMPUTE, "second");
-    P.x = words_of();
-    P.y = words_of();
-    P.z = words_of();
+    program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_FAILS);
     hcq_signal gate = make_signal(P.dev, 0), end = make_signal(P.dev, 0);
     SET(P.first, P.x);
     SET(P.second, P.y);
@@ -993,77 +910,53 @@ TEST(a_race_fails_from_its_segment_on) {
     SET(P.second, P.x);
     CHECK_INDEX(hcq_queue_signal(P.second, hcq_at(end, 1)), 4);
     (void)submit_on(0, P.first, NULL);
-    hcq_submission s = {.queues = &P.second, .queue_count = 1, .affinity = 1};
-    CHECK_OK(hcq_submit(P.dev, &s, 1, NULL)); /* held: nobody knows yet */
+    CHECK_OK(SUBMIT(P.dev, P.second, NULL, .affinity = 1)); /* held: nobody knows yet */
     CHECK_OK(hcq_signal_set(gate, 1));
     CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
     CHECK_RESULT(test_poll(hcq_at(end, 1)), HCQ_ERROR_RACE);
     CHECK(*(uint32_t *)P.y.host == 7 && *(uint32_t *)P.z.host == 0);
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* Of an argument nobody stated what of it a kernel touches: a hint, which counts nowhere. */
 TEST(a_possible_race_is_a_hint) {
-    T.races_meant = 1;
     program_open(0);
-    uint64_t races = 7;
     CHECK(record_add(P.first, make_add(P.dev), P.x, 1, 5) == 0);
     MOVE(P.second, P.y, P.x);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-    CHECK_U64(races, 0);
+    submit_both(0);
+    CHECK_U64(races_of(P.dev), 0);
     settle();
     CHECK(T.log.possible != 0);
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* So it is of the parts that others cut it into, and a race is. */
 TEST(a_race_in_two_parts) {
-    T.races_meant = 1;
     program_open(0);
     CHECK(record_add(P.first, make_add(P.dev), P.x, 0, 5) == 0);
     CHECK(hcq_queue_fill(P.second, AT(P.x, 0, 64), 64, 7, 4) == 0);
     CHECK(hcq_queue_copy(P.second, AT(P.y, 0, 64), AT(P.x, 128, 64), 64) == 1);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
+    submit_both(0);
     settle();
     CHECK_U64(T.log.possible, 2);
-    CHECK_OK(hcq_close(P.dev));
     program_open(0);
     MOVE(P.first, P.y, P.x);
     CHECK(hcq_queue_fill(P.second, AT(P.x, 0, 64), 64, 7, 4) == 0);
     CHECK(hcq_queue_fill(P.second, AT(P.x, 128, 64), 64, 7, 4) == 1);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    uint64_t races = 0;
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-    CHECK_U64(races, 2);
-    CHECK_OK(hcq_close(P.dev));
+    submit_both(0);
+    CHECK_U64(races_of(P.dev), 2);
 }
 
 /* The number that a submission brings may make it less than was stated. */
 TEST(less_may_be_enough_for_less) {
-    T.races_meant = 1;
     program_open(0);
-    hcq_buffer small;
-    uint64_t races = 7;
-    CHECK_OK(hcq_alloc(P.dev, 64, HCQ_ZEROED, &small));
-    hcq_value values[2] = {hcq_value_buffer(small), hcq_value_number(1)};
+    hcq_value values[2] = {hcq_value_buffer(make_words(P.dev, 16)), hcq_value_number(1)};
     CHECK_INDEX(record_add(P.first, make_add(P.dev), P.x, 0, 5), 0);
     CHECK_OK(hcq_queue_access(P.first, 0, P.x, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_ARG, 0, 0));
     CHECK_OK(hcq_queue_variable(P.first, 0, HCQ_PART_GRID_X, 1, 0));
     CHECK_OK(hcq_queue_submit_with(P.first, P.dev, values, 2, 0, NULL));
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-    CHECK_U64(races, 0);
+    CHECK_U64(races_of(P.dev), 0);
     settle();
     CHECK(T.log.possible != 0);
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* ---- kernels that write what they have to read ---- */
@@ -1076,6 +969,11 @@ static void scribble(const void *args, const hcq_block *block) {
     HCQ_PTR(uint8_t, a->from)[a->at] = (uint8_t)a->value;
 }
 
+static hcq_program *make_scribble(uint32_t second) {
+    return make_kernel(P.dev, HCQ_CPU_PROGRAM("scribble", scribble, HCQ_ARG_IN, second, HCQ_ARG_U32,
+                                              HCQ_ARG_U32));
+}
+
 /* What is told of a kernel that writes byte 9 of its argument `from`: 1: a race, 2: a possible
    one. */
 typedef struct scribbled {
@@ -1085,20 +983,11 @@ typedef struct scribbled {
 } scribbled;
 
 static int scribble_run(const scribbled *s, uint32_t memory) {
-    hcq_buffer from, to, view;
-    uint64_t races = 0;
-    T.log.possible = 0;
-    log_clear();
-    P.dev = OPEN_WITH(0, .flags = HCQ_DEVICE_CHECK | s->flags);
-    CHECK_OK(hcq_alloc(P.dev, 64, HCQ_ZEROED | memory, &from));
-    CHECK_OK(hcq_alloc(P.dev, 64, HCQ_ZEROED | memory, &to));
-    view = AT(from, 8, 8);
-    const hcq_program_desc desc = {.label = "scribble", .cpu = scribble, .args = {HCQ_ARG_IN,
-                                   HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32}};
+    program_open(HCQ_DEVICE_CHECK | s->flags);
+    hcq_buffer from = make_buffer(P.dev, 64, HCQ_ZEROED | memory);
+    hcq_buffer to = make_buffer(P.dev, 64, HCQ_ZEROED | memory), view = AT(from, 8, 8);
     scribble_args args = {view.address, s->same ? from.address : to.address, 1, s->value};
-    hcq_program *program;
-    CHECK_OK(hcq_program_create(P.dev, &desc, &program));
-    P.first = labelled(HCQ_COMPUTE, "first");
+    hcq_program *program = make_scribble(HCQ_ARG_OUT);
     SET(P.first, from);                /* bytes of 7 and 0 */
     CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, hcq_dim(1, 1, 1),
                                hcq_dim(1, 1, 1)), 1);
@@ -1114,11 +1003,10 @@ static int scribble_run(const scribbled *s, uint32_t memory) {
         CHECK_OK(hcq_queue_submit(P.first, P.dev, NULL));
         CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
     }
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
+    const uint64_t races = test_query(P.dev, HCQ_QUERY_RACES);
     int told = races == 1 && log_has("command 1 (scribble)") && log_has("byte 9 of a buffer of 64") &&
                log_has("0x00 before it ran and 0x05 now") && log_has("argument 0") ? 1
                : races != 0 ? 3 : T.log.possible != 0 ? 2 : 0;
-    CHECK_OK(hcq_close(P.dev));
     return told;
 }
 
@@ -1134,7 +1022,6 @@ TEST(kernels_that_write_what_they_read) {
         {"nobody knows what the host does", reads, 5, 3, 0, 2},
     };
     SKIP_IF(!is_cpu(), "the CPU's kernels");
-    T.races_meant = 1;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         int hidden = scribble_run(&all[i], 0), shown = scribble_run(&all[i], HCQ_HOST_VISIBLE);
         int wanted = all[i].told && !all[i].stated ? 2 : all[i].told; /* the host may, too */
@@ -1148,31 +1035,28 @@ TEST(kernels_that_write_what_they_read) {
 /* While a kernel runs another lane writes what it does not touch. */
 static uint32_t beside_state;
 
+static void beside_while(uint32_t state) {
+    while (__atomic_load_n(&beside_state, __ATOMIC_SEQ_CST) == state) {
+        test_sleep_ms(1);
+    }
+}
+
 static void beside_kernel(const void *args, const hcq_block *block) {
     (void)args;
     (void)block;
     __atomic_store_n(&beside_state, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&beside_state, __ATOMIC_SEQ_CST) == 1) {
-        test_sleep_ms(1);
-    }
+    beside_while(1);
 }
 
 TEST(others_beside_a_kernel) {
     SKIP_IF(!is_cpu(), "the CPU's kernels");
     SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
-    T.races_meant = 1;
     /* 1: a later one of its lane was there last; 2: it is given late; 3: it is the host */
     for (int later = 0; later < 4; later++) {
-        T.log.possible = 0;
-        P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_READS);
-        hcq_buffer x;
-        uint64_t races = 0;
-        CHECK_OK(hcq_alloc(P.dev, BYTES, HCQ_ZEROED, &x));
-        const hcq_program_desc desc = {.label = "beside", .cpu = beside_kernel, .args = {HCQ_ARG_IN}};
-        hcq_program *program;
-        CHECK_OK(hcq_program_create(P.dev, &desc, &program));
-        P.first = labelled(HCQ_COMPUTE, "first");
-        P.second = labelled(HCQ_COMPUTE, "second");
+        program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_READS);
+        hcq_buffer x = make_buffer(P.dev, BYTES, HCQ_ZEROED);
+        hcq_program *program = make_kernel(P.dev, HCQ_CPU_PROGRAM("beside", beside_kernel,
+                                                                  HCQ_ARG_IN));
         hcq_queue *last = labelled(HCQ_COMPUTE, "last");
         hcq_signal go = make_signal(P.dev, 0);
         beside_state = 0;
@@ -1180,15 +1064,12 @@ TEST(others_beside_a_kernel) {
                                    hcq_dim(1, 1, 1)), 0);
         CHECK(hcq_queue_fill(P.second, AT(x, 128, 64), 64, 7, 1) >= 0);
         SET(last, x);
-        hcq_submission s = {.queues = &P.second, .queue_count = 1, .affinity = 1};
         hcq_point one, two;
         if (later >= 2) {
             one = two = submit_on(0, P.first, NULL);
-            while (__atomic_load_n(&beside_state, __ATOMIC_SEQ_CST) == 0) {
-                test_sleep_ms(1);
-            }
+            beside_while(0);
             if (later == 2) {
-                CHECK_OK(hcq_submit(P.dev, &s, 1, &two));
+                two = submit_on(1, P.second, NULL);
             } else {
                 CHECK_OK(hcq_check_host((uint8_t *)x.host + 128, 1, HCQ_ARG_OUT));
                 *((uint8_t *)x.host + 128) = 7;
@@ -1199,7 +1080,7 @@ TEST(others_beside_a_kernel) {
             (void)submit_on(0, gate, NULL);
             (void)submit_on(1, gate, NULL);
             one = submit_on(0, P.first, NULL);
-            CHECK_OK(hcq_submit(P.dev, &s, 1, &two));
+            two = submit_on(1, P.second, NULL);
             if (later == 1) {
                 (void)submit_on(0, last, &two);
             }
@@ -1208,24 +1089,19 @@ TEST(others_beside_a_kernel) {
         if (later < 3) {
             DONE(two);
         }
-        while (__atomic_load_n(&beside_state, __ATOMIC_SEQ_CST) == 0) {
-            test_sleep_ms(1);
-        }
+        beside_while(0);
         __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
         DONE(one);
         settle();
-        CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-        CHECK_U64(races, 0);
+        CHECK_U64(races_of(P.dev), 0);
         /* The two meet, maybe; and one may be at it, if it did not run before the kernel did. */
         CHECK(T.log.possible == 1 || (later == 1 && T.log.possible == 2));
-        CHECK_OK(hcq_close(P.dev));
     }
 }
 
 /* ---- waits that change nothing ---- */
 
 TEST(waits_that_change_nothing) {
-    T.races_meant = 1;
     program_open(HCQ_DEVICE_CHECK_WAITS);
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
@@ -1272,7 +1148,6 @@ TEST(waits_that_change_nothing) {
     CHECK(!hinted("wait", 0, "seventh") && !hinted("wait", 0, "eighth"));
     CHECK(!hinted("command", 0, "sixth") && !hinted("command", 0, "ninth"));
     CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* Two threads are two orders, if asked for, until they meet. */
@@ -1285,23 +1160,16 @@ static void *meets(void *user) {
 
 TEST(threads_have_orders_of_their_own) {
     SKIP_IF(T.variant->seeded, "needs threads of its own");
-    T.races_meant = 1;
     for (int right = 0; right < 2; right++) {
-        P.dev = OPEN_WITH(0, .compute_lanes = 2, .flags = HCQ_DEVICE_CHECK |
-                          HCQ_DEVICE_CHECK_THREADS);
-        P.first = labelled(HCQ_COMPUTE, "first");
-        P.x = words_of();
+        program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_THREADS);
         SET(P.first, P.x);
-        uint64_t races = 0;
         hcq_point done = submit_on(0, P.first, NULL);
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, meets, &done) == 0);
         CHECK(pthread_join(thread, NULL) == 0); /* which hcq does not see */
         CHECK_OK(right ? hcq_check_meet(&done) : HCQ_OK);
         CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
-        CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-        CHECK_U64(races, !right);
-        CHECK_OK(hcq_close(P.dev));
+        CHECK_U64(test_query(P.dev, HCQ_QUERY_RACES), !right);
     }
 }
 
@@ -1315,14 +1183,12 @@ TEST(declarations_are_refused) {
     CHECK_RESULT(hcq_check_host(own, 4, HCQ_ARG_IN), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_check_host(P.x.host, 4, HCQ_ARG_INOUT));
     CHECK_OK(hcq_check_meet(NULL));
-    CHECK_OK(hcq_close(P.dev));
 }
 
 /* A device without the flag is told nothing, nor counts. */
 TEST(a_device_that_is_not_checked) {
     hcq_device_desc desc = test_desc_of((hcq_device_desc){.compute_lanes = 2});
-    uint64_t races = 7;
-    memset(&P, 0, sizeof P);
+    T.races_meant = 0;
     desc.flags = 0;
     CHECK_OK(hcq_open(T.variant->backend, &desc, &P.dev));
     P.first = labelled(HCQ_COMPUTE, "first");
@@ -1330,17 +1196,10 @@ TEST(a_device_that_is_not_checked) {
     P.x = words_of();
     SET(P.first, P.x);
     SET(P.second, P.x);
-    (void)submit_on(0, P.first, NULL);
-    (void)submit_on(1, P.second, NULL);
-    CHECK_OK(hcq_device_synchronize(P.dev, BOUND));
-    CHECK_OK(hcq_device_query(P.dev, HCQ_QUERY_RACES, &races));
-    CHECK_U64(races, 0);
-    CHECK_OK(hcq_close(P.dev));
+    submit_both(0);
+    CHECK_U64(races_of(P.dev), 0);
 }
 
 #include "limits.h"
 
-int main(int argc, char **argv) {
-    int result = test_start(argc, argv);
-    return result != 0 ? result : test_run();
-}
+int main(int argc, char **argv) { return test_main(argc, argv); }

@@ -908,11 +908,15 @@ static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
     return make_kernel(device, HCQ_PROGRAM(mix));
 }
 
+static TEST_UNUSED hcq_buffer make_buffer(hcq_device *device, uint64_t size, uint32_t flags) {
+    hcq_buffer buffer;
+    CHECK_OK(hcq_alloc(device, size, flags, &buffer));
+    return buffer;
+}
+
 /* A zeroed buffer of `count` 32-bit words. */
 static TEST_UNUSED hcq_buffer make_words(hcq_device *device, uint32_t count) {
-    hcq_buffer buffer;
-    CHECK_OK(hcq_alloc(device, (uint64_t)count * 4, HCQ_ZEROED, &buffer));
-    return buffer;
+    return make_buffer(device, (uint64_t)count * 4, HCQ_ZEROED);
 }
 
 static TEST_UNUSED hcq_signal make_signal(hcq_device *device, uint64_t value) {
@@ -940,6 +944,11 @@ static TEST_UNUSED int32_t record_word(hcq_queue *queue, hcq_buffer dst, uint64_
                                        uint64_t size) {
     return hcq_queue_write(queue, dst, &value, size);
 }
+
+/* Submits one queue, with what else there is: SUBMIT(device, q, &done, .affinity = 1). */
+#define SUBMIT(device, queue, point, ...) \
+    hcq_submit((device), &(hcq_submission){.queues = &(queue), .queue_count = 1, __VA_ARGS__}, 1, \
+               (point))
 
 /* Submits waits and signals without a queue. */
 static TEST_UNUSED hcq_result submit_lists(hcq_device *device, const hcq_point *wait,
