@@ -37,49 +37,48 @@ static void k_mark(const void *args, const hcq_block *b) {
     *word = *word * 31 + k->value;
 }
 
-static hcq_device *seeded(uint64_t seed, uint32_t flags) {
+static hcq_device *seeded_with(uint64_t seed, uint32_t lanes) {
     struct hcq_cpu_desc cpu = {.seed = seed};
-    hcq_device_desc desc = {.compute_lanes = LANES, .flags = flags, .log_fn = test_log_line,
-                            .log_user = &T.log, .cpu = &cpu};
+    hcq_device_desc desc = {.compute_lanes = lanes, .log_fn = test_log_line, .log_user = &T.log,
+                            .cpu = &cpu};
     hcq_device *device = NULL;
     CHECK_OK(hcq_open("CPU", &desc, &device));
     return device;
 }
 
+static hcq_device *seeded(uint64_t seed) {
+    return seeded_with(seed, LANES);
+}
+
 static hcq_program *mark_of(hcq_device *device) {
-    hcq_program_desc desc = {.label = "mark", .cpu = k_mark,
-                             .args = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    return make_kernel(device, HCQ_CPU_PROGRAM("mark", k_mark, HCQ_ARG_INOUT, HCQ_ARG_U32,
+                                               HCQ_ARG_U32));
 }
 
 static void mark(hcq_queue *q, hcq_program *program, hcq_buffer word, uint32_t id) {
     mark_args args = {word.address, id, id + 1};
-    CHECK(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
-                         hcq_dim(1, 1, 1)) >= 0);
+    CHECK(hcq_queue_exec(q, program, &args, sizeof args, dims_one, dims_one) >= 0);
 }
 
 static hcq_queue *queue_of(hcq_device *device, const char *label) {
-    hcq_queue *q = NULL;
-    CHECK_OK(hcq_queue_create(device, HCQ_COMPUTE, &q));
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_OK(hcq_queue_label(q, label));
     return q;
 }
 
-static hcq_buffer words_of(hcq_device *device, uint64_t count) {
-    hcq_buffer b = {0};
-    CHECK_OK(hcq_alloc(device, count * 4, HCQ_ZEROED, &b));
-    return b;
-}
-
 static hcq_point put(hcq_queue *q, hcq_device *device, uint64_t lane, const hcq_point *wait,
                      const hcq_point *raise) {
-    hcq_submission s = {.waits = wait, .wait_count = wait ? 1 : 0, .queues = &q, .queue_count = 1,
-                        .signals = raise, .signal_count = raise ? 1 : 0, .affinity = lane};
-    hcq_point done = {{0}, 0};
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    hcq_point done;
+    CHECK_OK(SUBMIT(device, q, &done, .waits = wait, .wait_count = wait != NULL, .signals = raise,
+                    .signal_count = raise != NULL, .affinity = lane));
     return done;
+}
+
+/* The end of a run that is explored. */
+static hcq_result finished(hcq_device *device) {
+    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    CHECK_OK(hcq_close(device));
+    return r;
 }
 
 /* ---- one seed, one run ---- */
@@ -95,18 +94,17 @@ static void told(void *user, hcq_result result) {
 /* Two devices, lanes that wait for each other, grids, copies, a callback that submits. */
 static uint64_t trace_of(uint64_t seed) {
     memset(&S, 0, sizeof S);
-    hcq_device *device[2] = {seeded(seed, 0), seeded(seed + 1, 0)};
-    hcq_buffer word[2] = {words_of(device[0], 64), words_of(device[1], 64)};
+    hcq_device *device[2] = {seeded(seed), seeded(seed + 1)};
+    hcq_buffer word[2] = {make_words(device[0], 64), make_words(device[1], 64)};
     late_work late = {NULL, device[0]};
-    hcq_signal s;
-    CHECK_OK(hcq_signal_create(device[0], 0, &s));
+    hcq_signal s = make_signal(device[0], 0);
     for (uint32_t i = 0; i < 24; i++) {
         hcq_device *dev = device[i % 2];
         hcq_queue *q = queue_of(dev, "work");
         mark_args args = {word[i % 2].address + i / 4 * 4, i, 1};
         const hcq_point wait = hcq_at(s, i / 2), raise = hcq_at(s, i);
         CHECK(hcq_queue_exec(q, mark_of(dev), &args, sizeof args, hcq_dim(1 + i % 3, 1, 1),
-                             hcq_dim(1, 1, 1)) >= 0);
+                             dims_one) >= 0);
         CHECK(hcq_queue_fill(q, hcq_view(word[i % 2], 128, 64), 64, i, 4) >= 0);
         (void)put(q, dev, i % LANES, i % 3 ? &wait : NULL, i % 4 == 0 && i ? &raise : NULL);
         if (i == 20) {
@@ -150,13 +148,13 @@ TEST_BARE(one_seed_is_one_run) {
 /* ---- what nothing can end ---- */
 
 TEST_BARE(deadlocks_are_proven) {
-    hcq_device *device = seeded(3, 0);
-    hcq_buffer word = words_of(device, 1);
+    hcq_device *device = seeded(3);
+    hcq_buffer word = make_words(device, 1);
     hcq_program *program = mark_of(device);
     hcq_queue *left = queue_of(device, "left"), *right = queue_of(device, "right");
     hcq_signal s[2];
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(hcq_signal_create(device, 0, &s[i]));
+        s[i] = make_signal(device, 0);
         CHECK_OK(hcq_signal_label(s[i], i ? "of right" : "of left"));
     }
     hcq_point l = hcq_at(s[0], 1), r = hcq_at(s[1], 1);
@@ -180,11 +178,10 @@ TEST_BARE(deadlocks_are_proven) {
 
 /* A wait explains itself after 5 seconds, a call without a time ends after 30. */
 TEST_BARE(times_that_nobody_gave) {
-    hcq_device *device = seeded(1, 0);
-    hcq_buffer word = words_of(device, 1);
-    hcq_signal s;
+    hcq_device *device = seeded(1);
+    hcq_buffer word = make_words(device, 1);
+    hcq_signal s = make_signal(device, 0);
     uint32_t got;
-    CHECK_OK(hcq_signal_create(device, 0, &s));
     const hcq_point never = hcq_at(s, 1);
     for (uint64_t tenths = 49; tenths <= 51; tenths += 2) {
         log_clear();
@@ -235,13 +232,12 @@ static void steps(void *user, hcq_result result) {
 }
 
 TEST_BARE(devices_belong_to_a_thread) {
-    stranger c = {.device = seeded(1, 0)};
-    hcq_signal s;
+    stranger c = {.device = seeded(1)};
+    hcq_signal s = make_signal(c.device, 0);
     pthread_t thread;
-    CHECK_OK(hcq_signal_create(c.device, 0, &s));
     c.point = hcq_at(s, 1);
     c.queue = queue_of(c.device, "waits to run");
-    c.buffer = words_of(c.device, 1);
+    c.buffer = make_words(c.device, 1);
     mark(c.queue, mark_of(c.device), c.buffer, 1);
     (void)put(c.queue, c.device, 0, NULL, NULL);
     log_clear();
@@ -283,10 +279,10 @@ TEST_BARE(seeds_and_threads_do_not_mix) {
 TEST_BARE(grids_and_copies_in_parts) {
     static const uint32_t blocks[] = {1, 2, 3, 4, 5, 9}, sizes[] = {8, 32, 36, 40, 64, 252};
     for (uint64_t seed = 1; seed < 12; seed++) {
-        hcq_device *device = seeded(T.seed * 100 + seed, 0);
+        hcq_device *device = seeded(T.seed * 100 + seed);
         hcq_program *program = mark_of(device);
-        hcq_buffer from = words_of(device, 64), to = words_of(device, 64);
-        hcq_buffer filled = words_of(device, 64);
+        hcq_buffer from = make_words(device, 64), to = make_words(device, 64);
+        hcq_buffer filled = make_words(device, 64);
         uint32_t bytes[64], got[64];
         for (uint32_t i = 0; i < 64; i++) {
             bytes[i] = 0x01020304u * (i + 1);
@@ -297,7 +293,7 @@ TEST_BARE(grids_and_copies_in_parts) {
             mark_args args = {to.address + 252, 1, 1};
             uint32_t ran[9] = {0};
             CHECK(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(blocks[k], 1, 1),
-                                 hcq_dim(1, 1, 1)) >= 0);
+                                 dims_one) >= 0);
             CHECK(hcq_queue_fill(q, to, sizes[k], 0xabcd1234, 4) >= 0);
             CHECK(hcq_queue_fill(q, filled, sizes[k], 0xabcd1234, 4) >= 0);
             CHECK(hcq_queue_copy(q, hcq_view(to, 4, 248), hcq_view(from, 4, 248),
@@ -333,9 +329,8 @@ static void overlaps(hcq_device *device, uint32_t lanes, uint32_t count, int dra
     for (uint32_t i = 0; i < lanes; i++) {
         hcq_queue *q = queue_of(device, "overlaps");
         for (uint32_t k = 0; k < count; k++) {
-            mark_args args = {words_of(device, 1).address, i * 80 + k, 1};
-            CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
-                                       hcq_dim(1, 1, 1)), (int32_t)k);
+            mark_args args = {make_words(device, 1).address, i * 80 + k, 1};
+            CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, dims_one, dims_one), k);
             if (k >= 2 && k + 1 != count) {
                 CHECK_OK(hcq_queue_command_flags(q, (int32_t)k, HCQ_OVERLAP));
             }
@@ -357,7 +352,7 @@ static void overlaps(hcq_device *device, uint32_t lanes, uint32_t count, int dra
 
 TEST_BARE(as_many_overlap_as_change_places) {
     for (uint32_t count = 65; count <= 69; count++) { /* 64 of them between two others */
-        hcq_device *device = seeded(T.seed + count, 0);
+        hcq_device *device = seeded(T.seed + count);
         overlaps(device, 2, count, 1);
         CHECK_OK(hcq_close(device));
     }
@@ -365,12 +360,8 @@ TEST_BARE(as_many_overlap_as_change_places) {
 
 /* More at once than are looked at: none is lost. */
 TEST_BARE(pieces_beyond_those_looked_at) {
-    struct hcq_cpu_desc cpu = {.seed = T.seed + 9};
-    hcq_device_desc desc = {.compute_lanes = 6, .log_fn = test_log_line, .log_user = &T.log,
-                            .cpu = &cpu};
     for (uint32_t lanes = 4; lanes <= 6; lanes++) { /* of 64 */
-        hcq_device *device = NULL;
-        CHECK_OK(hcq_open("CPU", &desc, &device));
+        hcq_device *device = seeded_with(T.seed + 9, 6);
         overlaps(device, lanes, 66, 1);
         CHECK_OK(hcq_close(device));
     }
@@ -390,13 +381,12 @@ static struct {
 static hcq_result lanes_run(void *user) {
     (void)user;
     S.count = 0;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     hcq_program *program = mark_of(device);
     hcq_buffer words[8];
-    hcq_signal s;
-    CHECK_OK(hcq_signal_create(device, 0, &s));
+    hcq_signal s = make_signal(device, 0);
     for (uint32_t i = 0; i < 8; i++) {
-        words[i] = words_of(device, 1);
+        words[i] = make_words(device, 1);
     }
     for (uint32_t i = 0; i < L.lanes; i++) {
         hcq_queue *q = queue_of(device, "lane");
@@ -411,27 +401,27 @@ static hcq_result lanes_run(void *user) {
         }
         (void)put(q, device, i, NULL, NULL);
     }
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    hcq_result r = finished(device);
     if (L.runs < sizeof L.orders / sizeof L.orders[0]) {
         for (uint32_t i = 0; i < S.count; i++) {
             L.orders[L.runs][i] = (uint8_t)(S.ran[i] / 8);
         }
     }
     L.runs++;
-    CHECK_OK(hcq_close(device));
     return r;
 }
 
-static hcq_explore_info explored(hcq_result (*run)(void *), uint32_t flags, uint64_t seeds,
-                                 hcq_result want) {
-    hcq_explore_desc desc = {.run_fn = run, .flags = flags, .seeds = seeds,
-                             .seed = T.seed * 7919, .log_fn = test_log_line, .log_user = &T.log};
+static hcq_explore_info explored(hcq_explore_desc desc, hcq_result want) {
     hcq_explore_info info;
+    desc.seed = desc.seed ? desc.seed : T.seed * 7919;
+    desc.log_fn = test_log_line;
+    desc.log_user = &T.log;
     log_clear();
     CHECK_RESULT(hcq_explore(&desc, &info), want);
     CHECK_RESULT(info.result, want);
     return info;
 }
+#define EXPLORED(want, ...) explored((hcq_explore_desc){.run_fn = __VA_ARGS__}, (want))
 
 static uint8_t word_at(uint8_t id) {
     return L.word[id / MOST][id % MOST];
@@ -481,10 +471,10 @@ static void lanes_of(uint32_t lanes, uint32_t length, uint32_t words, uint64_t s
 
 TEST_BARE(two_lanes_of_six) {
     lanes_of(2, 6, 0, 0);              /* all share a word: nothing commutes */
-    hcq_explore_info every = explored(lanes_run, HCQ_EXPLORE_EVERY, 0, HCQ_OK);
+    hcq_explore_info every = EXPLORED(HCQ_OK, lanes_run, .flags = HCQ_EXPLORE_EVERY);
     CHECK_U64(every.runs, 924);
     CHECK(every.complete == 1 && every.cut == 0);
-    hcq_explore_info reduced = explored(lanes_run, 0, 0, HCQ_OK);
+    hcq_explore_info reduced = EXPLORED(HCQ_OK, lanes_run);
     CHECK_U64(reduced.runs, 924);
     CHECK(reduced.complete);
 }
@@ -494,11 +484,11 @@ TEST_BARE(swaps_of_independent_commands_are_one) {
     for (uint64_t round = 0; round < (T.quick ? 6 : 20); round++) {
         const uint32_t length = 3 + (uint32_t)(round % 2);
         lanes_of(2, length, 2 + (uint32_t)(round % 3), T.seed * 100 + round);
-        hcq_explore_info every = explored(lanes_run, HCQ_EXPLORE_EVERY, 0, HCQ_OK);
+        hcq_explore_info every = EXPLORED(HCQ_OK, lanes_run, .flags = HCQ_EXPLORE_EVERY);
         CHECK(every.complete && every.runs == (length == 3 ? 20 : 70));
         uint64_t classes = classes_of(2 * length);
         L.runs = 0;
-        hcq_explore_info reduced = explored(lanes_run, 0, 0, HCQ_OK);
+        hcq_explore_info reduced = EXPLORED(HCQ_OK, lanes_run);
         CHECK(reduced.complete);
         CHECK_U64(reduced.runs, classes);
         CHECK_U64(L.runs, reduced.runs + reduced.cut);
@@ -514,7 +504,7 @@ TEST_BARE(three_lanes_of_eight_and_a_signal) {
     L.word[1][3] = 0;
     L.signal_after = 2;
     uint64_t began = hcq_now_ns();
-    hcq_explore_info info = explored(lanes_run, 0, 0, HCQ_OK);
+    hcq_explore_info info = EXPLORED(HCQ_OK, lanes_run);
     fprintf(stderr, "3 lanes of 8: %llu schedules, %llu cut, %.2f s\n",
             (unsigned long long)info.runs, (unsigned long long)info.cut,
             (double)(hcq_now_ns() - began) / 1e9);
@@ -534,17 +524,17 @@ static void submits(void *user, hcq_result result) {
 
 static hcq_result callback_run(void *user) {
     (void)user;
-    hcq_device *device[2] = {seeded(1, 0), seeded(1, 0)};
+    hcq_device *device[2] = {seeded(1), seeded(1)};
     hcq_queue *q[2] = {queue_of(device[0], "first"), queue_of(device[1], "second")};
     memset(&C, 0, sizeof C);
     S.count = 0;
     C.device = device[1];
     C.late = queue_of(device[1], "late");
     for (uint32_t i = 0; i < 3; i++) {
-        mark(q[0], mark_of(device[0]), words_of(device[0], 1), i);
-        mark(q[1], mark_of(device[1]), words_of(device[1], 1), 10 + i);
+        mark(q[0], mark_of(device[0]), make_words(device[0], 1), i);
+        mark(q[1], mark_of(device[1]), make_words(device[1], 1), 10 + i);
     }
-    mark(C.late, mark_of(device[1]), words_of(device[1], 1), 20);
+    mark(C.late, mark_of(device[1]), make_words(device[1], 1), 20);
     hcq_point one = put(q[0], device[0], 0, NULL, NULL);
     CHECK_OK(hcq_notify(one, submits, NULL, NULL));
     (void)put(q[1], device[1], 0, NULL, NULL);
@@ -560,7 +550,7 @@ static hcq_result callback_run(void *user) {
 
 TEST_BARE(callbacks_submit_in_every_schedule) {
     uint64_t began = hcq_now_ns();
-    hcq_explore_info info = explored(callback_run, 0, 0, HCQ_OK);
+    hcq_explore_info info = EXPLORED(HCQ_OK, callback_run);
     fprintf(stderr, "2 devices and a callback: %llu schedules, %llu cut, %.2f s\n",
             (unsigned long long)info.runs, (unsigned long long)info.cut,
             (double)(hcq_now_ns() - began) / 1e9);
@@ -574,9 +564,9 @@ TEST_BARE(callbacks_submit_in_every_schedule) {
 static hcq_result steps_run(void *user) {
     (void)user;
     S.count = 0;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     hcq_program *program = mark_of(device);
-    hcq_buffer word = words_of(device, 1);
+    hcq_buffer word = make_words(device, 1);
     for (uint32_t i = 0; i < 3; i++) {
         hcq_queue *q = queue_of(device, "step");
         for (uint32_t k = 0; k < 2; k++) {
@@ -584,9 +574,8 @@ static hcq_result steps_run(void *user) {
         }
         (void)put(q, device, i, NULL, NULL);
     }
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
+    hcq_result r = finished(device);
     int bad = r == HCQ_OK && S.ran[0] / 8 == 4 && S.ran[1] / 8 == 2 && S.ran[2] / 8 == 0;
-    CHECK_OK(hcq_close(device));
     return bad ? HCQ_ERROR_HOST : r;
 }
 
@@ -598,21 +587,17 @@ static int u64_compare(const void *a, const void *b) {
 TEST_BARE(seeds_find_a_bug_of_three_steps) {
     uint64_t runs[20];
     for (uint64_t i = 0; i < 20; i++) {
-        hcq_explore_desc desc = {.run_fn = steps_run, .seeds = 2000, .seed = 1 + i * 5000,
-                                 .log_fn = hcq_log_none};
-        hcq_explore_info info;
-        CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_HOST);
-        runs[i] = info.runs;
-        desc.seeds = 0;                /* what it says is that run again */
-        desc.choices = info.choices;
-        CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_HOST);
+        hcq_explore_info info = EXPLORED(HCQ_ERROR_HOST, steps_run, .seeds = 2000,
+                                         .seed = 1 + i * 5000);
+        runs[i] = info.runs;           /* what it says is that run again */
+        (void)EXPLORED(HCQ_ERROR_HOST, steps_run, .choices = info.choices);
         CHECK(strcmp(info.choices, "2 1") == 0); /* as short as can be: the third, the second */
     }
     qsort(runs, 20, sizeof runs[0], u64_compare);
     fprintf(stderr, "a bug of three steps is found in %llu runs (median of 20; least %llu, "
             "most %llu)\n", (unsigned long long)runs[10], (unsigned long long)runs[0],
             (unsigned long long)runs[19]);
-    hcq_explore_info all = explored(steps_run, 0, 0, HCQ_ERROR_HOST);
+    hcq_explore_info all = EXPLORED(HCQ_ERROR_HOST, steps_run);
     CHECK(strcmp(all.choices, "2 1") == 0);
 }
 
@@ -622,29 +607,25 @@ static uint32_t late;
 static hcq_result late_run(void *user) {
     (void)user;
     S.count = 0;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     hcq_program *program = mark_of(device);
-    hcq_buffer word = words_of(device, 1);
+    hcq_buffer word = make_words(device, 1);
     hcq_queue *q[2] = {queue_of(device, "long"), queue_of(device, "short")};
     for (uint32_t i = 0; i <= 600; i++) {
         mark(q[i == 600], program, word, i == 600);
     }
     (void)put(q[0], device, 0, NULL, NULL);
     (void)put(q[1], device, 1, NULL, NULL);
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
-    CHECK_OK(hcq_close(device));
+    hcq_result r = finished(device);
     return r == HCQ_OK && S.ran[late] / 8 == 1 ? HCQ_ERROR_HOST : r;
 }
 
 /* However many choices lead there, those that are told do it again. */
 TEST_BARE(late_bugs_have_short_schedules) {
     for (late = 1; late < 600; late += 598) {
-        hcq_explore_desc desc = {.run_fn = late_run, .log_fn = hcq_log_none};
-        hcq_explore_info info;
-        CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_HOST);
+        hcq_explore_info info = EXPLORED(HCQ_ERROR_HOST, late_run);
         CHECK(strlen(info.choices) < 8);
-        desc.choices = info.choices;
-        CHECK_RESULT(hcq_explore(&desc, NULL), HCQ_ERROR_HOST);
+        (void)EXPLORED(HCQ_ERROR_HOST, late_run, .choices = info.choices);
     }
 }
 
@@ -680,24 +661,20 @@ TEST_BARE(no_room_for_a_schedule) {
 
 static hcq_result race_run(void *user) {
     (void)user;
-    hcq_device *device = seeded(1, 0);
-    hcq_buffer x = words_of(device, 16);
+    hcq_device *device = seeded(1);
+    hcq_buffer x = make_words(device, 16);
     hcq_queue *q[2] = {queue_of(device, "one"), queue_of(device, "two")};
     for (int i = 0; i < 2; i++) {
         CHECK(hcq_queue_fill(q[i], x, 64, 1, 4) >= 0);
         (void)put(q[i], device, (uint64_t)i, NULL, NULL);
     }
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
-    CHECK_OK(hcq_close(device));
-    return r;
+    return finished(device);
 }
 
 static hcq_result dead_run(void *user) {
     (void)user;
-    hcq_device *device = seeded(1, 0);
-    hcq_signal s;
-    CHECK_OK(hcq_signal_create(device, 0, &s));
-    hcq_point never = hcq_at(s, 1);
+    hcq_device *device = seeded(1);
+    hcq_point never = hcq_at(make_signal(device, 0), 1);
     (void)hcq_wait(&never, 1, HCQ_ALL, HCQ_FOREVER); /* whatever it makes of that */
     CHECK_OK(hcq_close(device));
     return HCQ_OK;
@@ -707,7 +684,7 @@ static hcq_device *left_open;
 
 static hcq_result open_run(void *user) {
     (void)user;
-    left_open = seeded(1, 0);
+    left_open = seeded(1);
     return HCQ_OK;
 }
 
@@ -721,18 +698,16 @@ static hcq_result moody_run(void *user) {
 /* As many pieces each time, but not the same ones. */
 static hcq_result restless_run(void *user) {
     uint32_t *runs = (uint32_t *)user;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     hcq_program *program = mark_of(device);
-    hcq_buffer word = words_of(device, 1);
+    hcq_buffer word = make_words(device, 1);
     for (uint32_t i = 0; i < 2; i++) {
         hcq_queue *q = queue_of(device, "lane");
         mark(q, program, word, i);
         (void)put(q, device, i == 0 ? 0 : 1 + *runs % 2, NULL, NULL);
     }
     ++*runs;
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
-    CHECK_OK(hcq_close(device));
-    return r;
+    return finished(device);
 }
 
 static hcq_result nothing_run(void *user) {
@@ -741,29 +716,25 @@ static hcq_result nothing_run(void *user) {
 }
 
 TEST_BARE(findings_end_it) {
-    hcq_explore_info info = explored(race_run, 0, 0, HCQ_ERROR_RACE);
+    hcq_explore_info info = EXPLORED(HCQ_ERROR_RACE, race_run);
     CHECK(log_has("race: command 0 (fill) of 'one'") && log_has("run 1 ends so; .choices = \"\""));
     CHECK_U64(info.runs, 1);
-    info = explored(race_run, 0, 5, HCQ_ERROR_RACE);
+    info = EXPLORED(HCQ_ERROR_RACE, race_run, .seeds = 5);
     CHECK_U64(info.seed, T.seed * 7919);
-    (void)explored(dead_run, 0, 0, HCQ_ERROR_DEADLOCK);
+    (void)EXPLORED(HCQ_ERROR_DEADLOCK, dead_run);
     CHECK(log_has("nothing can run"));
-    (void)explored(open_run, 0, 0, HCQ_ERROR_BUSY);
+    (void)EXPLORED(HCQ_ERROR_BUSY, open_run);
     CHECK(log_has("left a device open"));
-    (void)explored(nothing_run, 0, 0, HCQ_ERROR_BUSY);
+    (void)EXPLORED(HCQ_ERROR_BUSY, nothing_run);
     CHECK(log_has("devices are open"));
     CHECK_OK(hcq_close(left_open));
-    info = explored(nothing_run, 0, 0, HCQ_OK);
+    info = EXPLORED(HCQ_OK, nothing_run);
     CHECK(info.complete && info.runs == 1);
     uint32_t runs = 0;
-    hcq_explore_desc desc = {.run_fn = moody_run, .user = &runs, .log_fn = test_log_line,
-                             .log_user = &T.log};
-    CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_INVALID);
-    CHECK(log_has("two runs with the same choices differ"));
-    desc.run_fn = restless_run;
-    log_clear();
-    CHECK_RESULT(hcq_explore(&desc, &info), HCQ_ERROR_INVALID);
-    CHECK(log_has("two runs with the same choices differ"));
+    for (int i = 0; i < 2; i++) {
+        (void)EXPLORED(HCQ_ERROR_INVALID, i ? restless_run : moody_run, .user = &runs);
+        CHECK(log_has("two runs with the same choices differ"));
+    }
 }
 
 TEST_BARE(descriptions_are_refused) {
@@ -791,9 +762,7 @@ TEST_BARE(descriptions_are_refused) {
 TEST_BARE(runs_are_bounded) {
     lanes_of(2, 4, 0, 0);
     for (uint64_t most = 69; most <= 71; most++) {
-        hcq_explore_desc desc = {.run_fn = lanes_run, .runs = most, .log_fn = hcq_log_none};
-        hcq_explore_info info;
-        CHECK_OK(hcq_explore(&desc, &info));
+        hcq_explore_info info = EXPLORED(HCQ_OK, lanes_run, .runs = most);
         CHECK_U64(info.runs, most < 70 ? most : 70);
         CHECK_U64(info.complete, most >= 70);
     }
@@ -811,32 +780,28 @@ static void k_wide(const void *args, const hcq_block *b) {
 
 static hcq_result wide_run(void *user) {
     (void)user;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     hcq_program_desc desc = {.label = "wide", .cpu = k_wide};
-    hcq_program *program = NULL;
     for (uint32_t i = 0; i < wide; i++) {
         desc.args[i] = HCQ_ARG_INOUT;
     }
-    CHECK_OK(hcq_program_create(device, &desc, &program));
+    hcq_program *program = make_kernel(device, desc);
     for (uint32_t lane = 0; lane < 2; lane++) {
         wide_args args;
         hcq_queue *q = queue_of(device, "wide");
         for (uint32_t i = 0; i < wide; i++) {
-            args.at[i] = words_of(device, 1).address;
+            args.at[i] = make_words(device, 1).address;
         }
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, wide * 8, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, wide * 8, dims_one, dims_one), 0);
         (void)put(q, device, lane, NULL, NULL);
     }
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
-    CHECK_OK(hcq_close(device));
-    return r;
+    return finished(device);
 }
 
 /* Who touches more than that is taken to touch everything. */
 TEST_BARE(as_many_ranges_as_are_told_apart) {
     for (wide = 7; wide <= 9; wide++) {
-        CHECK_U64(explored(wide_run, 0, 0, HCQ_OK).runs, wide <= 8 ? 1 : 2);
+        CHECK_U64(EXPLORED(HCQ_OK, wide_run).runs, wide <= 8 ? 1 : 2);
     }
 }
 
@@ -845,24 +810,19 @@ static uint32_t touches[2];
 
 static hcq_result touches_run(void *user) {
     (void)user;
-    hcq_device *device = seeded(1, 0);
-    hcq_buffer word = words_of(device, 1), own = words_of(device, 2);
+    hcq_device *device = seeded(1);
+    hcq_buffer word = make_words(device, 1), own = make_words(device, 2);
     for (uint32_t lane = 0; lane < 2; lane++) {
         hcq_queue *q = queue_of(device, "touches");
-        hcq_program_desc desc = {.label = "touches", .cpu = k_wide,
-                                 .args = {HCQ_ARG_INOUT, touches[lane]}};
-        hcq_program *program = NULL;
-        CHECK_OK(hcq_program_create(device, &desc, &program));
+        hcq_program *program = make_kernel(device, HCQ_CPU_PROGRAM("touches", k_wide, HCQ_ARG_INOUT,
+                                                                   touches[lane]));
         hcq_buffer mine = hcq_view(own, 4 * lane, 4);
         const uint64_t args[2] = {mine.address, word.address};
-        CHECK_INDEX(hcq_queue_exec(q, program, args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, args, sizeof args, dims_one, dims_one), 0);
         CHECK_OK(hcq_queue_access(q, 0, mine, HCQ_ARG_INOUT));
         (void)put(q, device, lane, NULL, NULL);
     }
-    hcq_result r = hcq_device_synchronize(device, HCQ_FOREVER);
-    CHECK_OK(hcq_close(device));
-    return r;
+    return finished(device);
 }
 
 TEST_BARE(what_commutes) {
@@ -873,7 +833,7 @@ TEST_BARE(what_commutes) {
     for (uint32_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         touches[0] = all[i].first;
         touches[1] = all[i].second;
-        CHECK_U64(explored(touches_run, 0, 0, HCQ_OK).runs, all[i].schedules);
+        CHECK_U64(EXPLORED(HCQ_OK, touches_run).runs, all[i].schedules);
     }
 }
 
@@ -881,7 +841,7 @@ static uint32_t many;
 
 static hcq_result many_run(void *user) {
     (void)user;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     overlaps(device, 2, many + 2, 0);
     CHECK_OK(hcq_close(device));
     return HCQ_OK;
@@ -890,10 +850,7 @@ static hcq_result many_run(void *user) {
 /* It goes through all schedules, or says that it cannot. */
 TEST_BARE(as_many_pieces_as_are_told_apart) {
     for (many = 62; many <= 64; many++) { /* and one of the other lane */
-        hcq_explore_desc desc = {.run_fn = many_run, .runs = 2, .log_fn = test_log_line,
-                                 .log_user = &T.log};
-        log_clear();
-        CHECK_RESULT(hcq_explore(&desc, NULL), many <= 63 ? HCQ_OK : HCQ_ERROR_INVALID);
+        (void)EXPLORED(many <= 63 ? HCQ_OK : HCQ_ERROR_INVALID, many_run, .runs = 2);
         CHECK_U64(log_has("more than 64 pieces"), many > 63);
     }
 }
@@ -901,9 +858,9 @@ TEST_BARE(as_many_pieces_as_are_told_apart) {
 /* Whoever polls for ever gets to an end: the host's turn first would never. */
 static hcq_result polls_run(void *user) {
     (void)user;
-    hcq_device *device = seeded(1, 0);
+    hcq_device *device = seeded(1);
     hcq_queue *q = queue_of(device, "polled");
-    mark(q, mark_of(device), words_of(device, 1), 1);
+    mark(q, mark_of(device), make_words(device, 1), 1);
     hcq_point done = put(q, device, 0, NULL, NULL);
     while (hcq_wait(&done, 1, HCQ_ALL, 0) == HCQ_TIMEOUT) { }
     CHECK_OK(hcq_close(device));
@@ -911,11 +868,9 @@ static hcq_result polls_run(void *user) {
 }
 
 TEST_BARE(polls_come_to_an_end) {
-    hcq_explore_desc desc = {.run_fn = polls_run, .runs = 2, .log_fn = hcq_log_none};
-    hcq_explore_info info;
-    CHECK_OK(hcq_explore(&desc, &info));
+    hcq_explore_info info = EXPLORED(HCQ_OK, polls_run, .runs = 2);
     CHECK(info.cut >= 1 && !info.complete);
-    CHECK(explored(polls_run, 0, 20, HCQ_OK).runs == 20);
+    CHECK(EXPLORED(HCQ_OK, polls_run, .seeds = 20).runs == 20);
 }
 
 int main(int argc, char **argv) {
@@ -923,6 +878,5 @@ int main(int argc, char **argv) {
         printf("%016llx\n", (unsigned long long)trace_of(strtoull(argv[2], NULL, 0)));
         return 0;
     }
-    int result = test_start(argc, argv);
-    return result != 0 ? result : test_run();
+    return test_main(argc, argv);
 }
