@@ -185,9 +185,8 @@ TEST(free_after_is_held) {
    safe: the block is nobody else's before that is done. */
 TEST(free_after_with_late_users) {
     hcq_point gate = make_gate(T.dev), late = make_gate(T.dev), freed, done, ready;
-    hcq_buffer a, b, c, copy;
-    CHECK_OK(hcq_alloc(T.dev, 8192, 0, &a));
-    CHECK_OK(hcq_alloc(T.dev, 8192, HCQ_NO_CACHE, &copy));
+    hcq_buffer b, c;
+    hcq_buffer a = make_buffer(T.dev, 8192, 0), copy = make_buffer(T.dev, 8192, HCQ_NO_CACHE);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_fill(q, a, 8192, 0x77, 1), 0);
     CHECK_INDEX(hcq_queue_copy(q, copy, a, 8192), 1);
@@ -248,9 +247,7 @@ static void use_temporary(hcq_device *device, hcq_queue *q, hcq_program *mix, hc
     CHECK_OK(hcq_queue_reset(q));
     CHECK_INDEX(hcq_queue_fill(q, a, sum.size, round, 4), 0);
     CHECK_INDEX(record_mix(q, mix, sum, a, (uint32_t)sum.size / 4, round), 1);
-    hcq_submission s = {.queues = &q, .queue_count = 1, .waits = &ready, .wait_count = 1,
-                        .affinity = round % 2};
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    CHECK_OK(SUBMIT(device, q, &done, .waits = &ready, .wait_count = 1, .affinity = round % 2));
     CHECK_OK(round / 100 % 2 ? hcq_free_after(a, &done, 1, NULL) : hcq_free(a));
 }
 
@@ -308,8 +305,7 @@ static void each_eager_memory(uint32_t size, uint32_t staging_bytes, uint32_t st
 /* In order between what is held and what comes, and the source is free at once. */
 static void copyin_in_order(hcq_device *device, hcq_buffer buffer) {
     unsigned char in[5000], want[5000], old[5000];
-    hcq_buffer seen;
-    CHECK_OK(hcq_alloc(device, 2 * sizeof in, 0, &seen));
+    hcq_buffer seen = make_buffer(device, 2 * sizeof in, 0);
     hcq_point gate = make_gate(device), done;
     hcq_queue *before = make_queue(device, HCQ_COMPUTE), *after = make_queue(device, HCQ_COPY);
     CHECK_INDEX(hcq_queue_fill(before, buffer, sizeof in, 0x77, 1), 0);
@@ -461,9 +457,8 @@ TEST(transfers_give_up_in_a_full_lane) {
     static unsigned char bytes[4096];
     for (uint32_t flags = 0; flags <= HCQ_UNORDERED; flags += HCQ_UNORDERED) {
         hcq_device *device = OPEN_WITH(0, .inflight = 1);
-        hcq_buffer a, b;
-        CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &a));
-        CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &b));
+        hcq_buffer a = make_buffer(device, sizeof bytes, 0);
+        hcq_buffer b = make_buffer(device, sizeof bytes, 0);
         hold_reset();
         hcq_point done = hold_device(device, NULL), last = done;
         if (test_info(device).copy_lanes != 0) { /* fills the copy lane, too */

@@ -302,13 +302,12 @@ TEST(memory_outlives_running_work) {
     for (int runs = 0; runs < 2; runs++) {
         static unsigned char bytes[4096];
         blocked_call call = {0};
-        hcq_buffer x, y;
         hcq_point gate = make_gate(T.dev), done;
         memset(bytes, 0x5c, sizeof bytes);
         hold_reset();
         call.device = test_open(0, NULL);
-        CHECK_OK(hcq_alloc(call.device, sizeof bytes, 0, &x));
-        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &y));
+        hcq_buffer x = make_buffer(call.device, sizeof bytes, 0);
+        hcq_buffer y = make_buffer(T.dev, sizeof bytes, 0);
         CHECK_OK(hcq_copyin(x, bytes, sizeof bytes));
         CHECK_OK(hcq_device_synchronize(call.device, BOUND)); /* T.dev does not wait for it */
         hcq_queue *q = runs ? make_holder(T.dev) : make_queue(T.dev, HCQ_COPY);
@@ -552,10 +551,8 @@ TEST(long_calls_concern_one_device) {
         for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
             CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
             const hcq_value value = hcq_value_number(i);
-            hcq_submission sub = {.queues = &c.queue, .queue_count = 1, .values = &value,
-                                  .value_count = 1, .waits = &c.gate, .wait_count = 1,
-                                  .flags = HCQ_UNORDERED};
-            CHECK_OK(hcq_submit(c.device, &sub, 1, &c.done));
+            CHECK_OK(SUBMIT(c.device, c.queue, &c.done, .values = &value, .value_count = 1,
+                            .waits = &c.gate, .wait_count = 1, .flags = HCQ_UNORDERED));
         }
         CHECK_OK(c.kind >= LONG_PROFILE ? hcq_queue_bind(c.queue, c.device) : HCQ_OK);
         if (c.kind == LONG_RELEASE) {

@@ -672,11 +672,8 @@ TEST(coverage_follows_updates) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_point gate = make_gate(device), never = make_gate(device), done = {{0}, 0};
     hcq_dims none = hcq_dim(0, 1, 1), one = hcq_dim(1, 1, 1);
-    hcq_submission sub = submission(&q, 1);
     uint64_t expected = 0;
     hcq_value grid = hcq_value_number(0);
-    sub.values = &grid;
-    sub.value_count = 1;
     for (uint32_t length = 8; length > 0; length--) {
         for (uint32_t i = 0; i < length; i++) {
             CHECK_INDEX(record_add(q, add, a, 0, 1), i);
@@ -694,7 +691,7 @@ TEST(coverage_follows_updates) {
         grid.number = i % 3;       /* every third one runs nothing */
         CHECK_OK(i == 6 ? hcq_queue_bind(q, device) : HCQ_OK);
         CHECK_OK(hcq_queue_update_exec(q, 2, i % 2 ? &none : &one, NULL));
-        CHECK_OK(hcq_submit(device, &sub, 1, &done));
+        CHECK_OK(SUBMIT(device, q, &done, .values = &grid, .value_count = 1));
         expected += grid.number != 0;
         CHECK(i > 0 || runs_of(put) == 0);
         CHECK_OK(i == 0 ? hcq_signal_set(gate.signal, 1) : HCQ_OK);

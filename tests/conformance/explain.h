@@ -517,16 +517,13 @@ TEST(explain_versions_in_use) {
     hcq_device *device = OPEN_WITH(0, .versions = 1);
     hcq_buffer word = make_words(device, 1);
     hcq_queue *q = make_holder(device);
-    hcq_submission s = {.queues = &q, .queue_count = 1, .value_count = 1, .flags = HCQ_UNORDERED};
     CHECK_INDEX(record_word(q, word, 0, 4), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_bind(q, device));
     hold_reset();
     for (int i = 0; i < 2; i++) {
-        s.values = &values[i];
-        s.waits = &gates[i];
-        s.wait_count = 1;
-        CHECK_OK(hcq_submit(device, &s, 1, &done[i]));
+        CHECK_OK(SUBMIT(device, q, &done[i], .values = &values[i], .value_count = 1,
+                        .waits = &gates[i], .wait_count = 1, .flags = HCQ_UNORDERED));
     }
     open_gate(gates[0]);
     CHECK(word_until(&SEEN->hold_began, 1));

@@ -166,10 +166,8 @@ TEST(refused_batch_leaves_no_trace) {
     CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
     hold_reset();
     hcq_point before = hold_device(device, NULL), done = {{0}, 0};
-    hcq_submission sub = {.queues = &q, .queue_count = 1, .waits = &before, .wait_count = 1,
-                          .affinity = 1};
     __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
-    hcq_result refused = hcq_submit(device, &sub, 1, &done);
+    hcq_result refused = SUBMIT(device, q, &done, .waits = &before, .wait_count = 1, .affinity = 1);
     hold_release();
     CHECK_RESULT(refused, HCQ_ERROR_NATIVE);
     WAIT_OK(before);

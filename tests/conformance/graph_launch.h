@@ -285,9 +285,8 @@ static hcq_result chain_read(void *user) {
 TEST(launch_elsewhere_fails) {
     hcq_queue *g = make_graph();
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done;
-    hcq_submission s = {.queues = &g, .queue_count = 1, .waits = gates, .wait_count = 2};
     CHECK_INDEX(record_word(g, make_words(dev2(), 1), 1, 4), 0);
-    CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+    CHECK_OK(SUBMIT(T.dev, g, &done, .waits = gates, .wait_count = 2));
     CHECK_OK(hcq_signal_fail(gates[0].signal, HCQ_ERROR_NATIVE, NULL));
     WAIT_RESULT(done, HCQ_ERROR_NATIVE);
 }

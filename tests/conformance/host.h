@@ -14,8 +14,7 @@ static hcq_result host_look(void *user) {
 /* The host command sees what was written before it; commands see what the host wrote
    before the submission. */
 TEST(host_command_sees_memory) {
-    hcq_buffer a;
-    CHECK_OK(hcq_alloc(T.dev, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a));
+    hcq_buffer a = make_buffer(T.dev, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED);
     host_view view = {(const uint32_t *)a.host, 0};
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *add = make_add(T.dev);
@@ -448,22 +447,19 @@ TEST(unordered_work_starves_nobody) {
     enum { FLIGHT = 4 };
     const uint64_t size = 4 << 20, end = hcq_now_ns() + BOUND / 4;
     hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_buffer a, b;
     hcq_point flight[FLIGHT], done;
     uint32_t counter = 0;
-    CHECK_OK(hcq_alloc(T.dev, size, 0, &a));
-    CHECK_OK(hcq_alloc(T.dev, size, 0, &b));
+    hcq_buffer a = make_buffer(T.dev, size, 0), b = make_buffer(T.dev, size, 0);
     CHECK_INDEX(hcq_queue_copy(copy, a, b, size), 0);
     CHECK_OK(hcq_queue_bind(copy, T.dev));
     CHECK_INDEX(hcq_queue_host(host, host_counts, &counter), 0);
-    hcq_submission s = {.queues = &copy, .queue_count = 1, .flags = HCQ_UNORDERED};
     for (uint32_t i = 0; i < FLIGHT; i++) {
-        CHECK_OK(hcq_submit(T.dev, &s, 1, &flight[i]));
+        CHECK_OK(SUBMIT(T.dev, copy, &flight[i], .flags = HCQ_UNORDERED));
     }
     CHECK_OK(hcq_queue_submit(host, T.dev, &done));
     for (uint32_t i = 0; test_poll(done) == HCQ_TIMEOUT && hcq_now_ns() < end; i++) {
         WAIT_OK(flight[i % FLIGHT]);
-        CHECK_OK(hcq_submit(T.dev, &s, 1, &flight[i % FLIGHT]));
+        CHECK_OK(SUBMIT(T.dev, copy, &flight[i % FLIGHT], .flags = HCQ_UNORDERED));
     }
     CHECK_OK(test_poll(done));         /* while there was more all the time */
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));

@@ -140,9 +140,8 @@ TEST(grids_above_their_maximum) {
     CHECK(strstr(e.native, "above the maximum") != NULL);
     CHECK_INDEX(hcq_queue_append(g, q), 0);
     const hcq_value five = hcq_value_number(x);
-    hcq_submission s = {.queues = &g, .queue_count = 1, .flags = HCQ_STEP, .values = &five,
-                        .value_count = 1};
-    CHECK_RESULT(hcq_submit(T.dev, &s, 1, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(SUBMIT(T.dev, g, NULL, .flags = HCQ_STEP, .values = &five,
+                        .value_count = 1), HCQ_ERROR_INVALID);
     CHECK(READ32(words, 0) == 0 && READ32(words, 63) == 0);
     x = 4;
     CHECK_OK(submit_variables(q, &x, 1, &done));

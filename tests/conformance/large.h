@@ -149,8 +149,7 @@ TEST(places_beyond_4_gib) {
         SKIP("no buffer may be as large");
         return;
     }
-    hcq_buffer c;
-    CHECK_OK(hcq_alloc(dev, large_size, HCQ_NO_CACHE, &c));
+    hcq_buffer c = make_buffer(dev, large_size, HCQ_NO_CACHE);
     CHECK_U64(hcq_view(a, 0, 0).size, large_size);
     CHECK_U64(hcq_view(a, 8, LARGE_LINE + 8).size, LARGE_LINE + 8);
     hcq_program *put = make_put(dev);

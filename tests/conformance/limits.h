@@ -59,9 +59,7 @@ TEST(any_number_of_waits) {
                 waits[i] = make_gate(i % 2 ? T.dev : dev2());
                 CHECK(!way || hcq_queue_wait(q, waits[i]) >= 0);
             }
-            hcq_submission sub = {.queues = &q, .queue_count = 1, .waits = waits,
-                                  .wait_count = way ? 0 : n};
-            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+            CHECK_OK(SUBMIT(T.dev, q, &done, .waits = waits, .wait_count = way ? 0 : n));
             for (uint32_t i = 1; i < n; i++) {
                 open_gate(waits[(last + i) % n]);
             }
@@ -92,9 +90,8 @@ TEST(any_number_of_running_lanes) {
         memset(go, 0, sizeof go);
         for (uint32_t i = 0; i < n; i++) {
             hcq_queue *q = make_queue(devices[i / LANES], HCQ_COMPUTE);
-            hcq_submission sub = {.queues = &q, .queue_count = 1, .affinity = i % LANES};
             CHECK_INDEX(hcq_queue_host(q, host_until, &go[i]), 0);
-            CHECK_OK(hcq_submit(devices[i / LANES], &sub, 1, &points[i]));
+            CHECK_OK(SUBMIT(devices[i / LANES], q, &points[i], .affinity = i % LANES));
         }
         CHECK_OK(submit_waits(T.dev, points, n, NULL, 0, &done));
         for (uint32_t i = 1; i < n; i++) {
@@ -186,8 +183,7 @@ TEST(copies_around_every_size) {
     for (uint32_t way = 0; way < 2; way++) {
         hcq_device *device = OPEN_WITH(0, .staging_bytes = way ? 4096 : 0,
                                        .staging_count = way ? 130 : 0);
-        hcq_buffer buffer;
-        CHECK_OK(hcq_alloc(device, ALL, 0, &buffer));
+        hcq_buffer buffer = make_buffer(device, ALL, 0);
         for (uint32_t k = 0; k < 3 * sizeof sizes / sizeof sizes[0]; k++) {
             const uint32_t size = sizes[k / 3] - 1 + k % 3, at = offsets[k % 4];
             const unsigned char around[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -264,8 +260,7 @@ TEST(writes_of_every_size) {
     static const uint32_t sizes[] = {1, 2, 3, 7, 8, 13, 4095, 65535, 65536};
     enum { ROOM = 65536 + 16 };
     static unsigned char bytes[ROOM], model[ROOM];
-    hcq_buffer to;
-    CHECK_OK(hcq_alloc(T.dev, ROOM, HCQ_ZEROED, &to));
+    hcq_buffer to = make_buffer(T.dev, ROOM, HCQ_ZEROED);
     for (uint32_t kind = 0; kind < 3; kind++) {
         hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
         for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -313,9 +308,7 @@ static hcq_result graph_on_lanes(hcq_device *const *devices, uint32_t n, uint64_
     hcq_queue *g = make_queue(devices[0], HCQ_GRAPH);
     for (uint32_t i = 0; i < n; i++) {
         hcq_device *device = devices[i / 2];
-        hcq_buffer a, b;
-        CHECK_OK(hcq_alloc(device, bytes, 0, &a));
-        CHECK_OK(hcq_alloc(device, bytes, 0, &b));
+        hcq_buffer a = make_buffer(device, bytes, 0), b = make_buffer(device, bytes, 0);
         CHECK_INDEX(i % 2 ? hcq_queue_copy(g, a, b, bytes)
                           : record_add(g, make_add(device), a, 0, 1), i);
     }
@@ -371,9 +364,7 @@ TEST(as_many_lanes_as_fit) {
         hcq_point done = {{0}, 0};
         CHECK_INDEX(record_add(q, make_add(device), word, 0, 1), 0);
         for (uint32_t i = 0; i <= lanes; i++) {
-            hcq_submission sub = {.queues = &q, .queue_count = 1, .affinity = i, .waits = &done,
-                                  .wait_count = i != 0};
-            CHECK_OK(hcq_submit(device, &sub, 1, &done));
+            CHECK_OK(SUBMIT(device, q, &done, .affinity = i, .waits = &done, .wait_count = i != 0));
         }
         WAIT_OK(done);
         CHECK_U64(READ32(word, 0), lanes + 1);

@@ -8,8 +8,7 @@ TEST(zeros_around_every_size) {
     memset(dirty, 0xff, sizeof dirty);
     for (uint32_t k = 0; k < 3 * 32 * sizeof sizes / sizeof sizes[0]; k++) {
         const uint32_t size = sizes[k / 96] - 1 + k / 32 % 3, flags = k % 16; /* each twice */
-        hcq_buffer buffer;
-        CHECK_OK(hcq_alloc(T.dev, size, flags, &buffer));
+        hcq_buffer buffer = make_buffer(T.dev, size, flags);
         CHECK_U64(buffer.size, size);
         CHECK_U64(buffer.address % 64, 0);
         CHECK(buffer.device == T.dev && buffer.address != 0);
@@ -115,10 +114,8 @@ TEST(views_are_values) {
    busy, and are seen by what comes after them. */
 TEST(eager_calls_follow_all_lanes) {
     enum { ROUNDS = 12, BYTES = 200000 };
-    hcq_buffer a, b, c;
-    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &a));
-    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &b));
-    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &c));
+    hcq_buffer a = make_buffer(T.dev, BYTES, HCQ_ZEROED), b = make_buffer(T.dev, BYTES, HCQ_ZEROED);
+    hcq_buffer c = make_buffer(T.dev, BYTES, HCQ_ZEROED);
     unsigned char *bytes = (unsigned char *)malloc(BYTES), *want = (unsigned char *)malloc(BYTES);
     unsigned char *got = (unsigned char *)malloc(BYTES);
     const hcq_transfer_end host = hcq_transfer_host(bytes, BYTES), end = hcq_transfer_device(a);
@@ -170,8 +167,7 @@ static uint64_t cached(hcq_device *device) {
 }
 
 static void come_and_go_once(hcq_device *device, uint64_t size, uint32_t flags) {
-    hcq_buffer a;
-    CHECK_OK(hcq_alloc(device, size, flags, &a));
+    hcq_buffer a = make_buffer(device, size, flags);
     CHECK_OK(hcq_free(a));
 }
 
@@ -244,20 +240,17 @@ TEST(imports_side_by_side) {
 
 /* The one that another device still uses is not in the way of one that nobody does. */
 TEST(freed_blocks_wait_for_their_devices) {
-    hcq_buffer a, b, c, d, e;
     hcq_signal gate = make_signal(dev2(), 0);
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
     hcq_point done;
-    CHECK_OK(hcq_alloc(T.dev, 12345, 0, &a));
-    CHECK_OK(hcq_alloc(T.dev, 12345, 0, &b));
+    hcq_buffer a = make_buffer(T.dev, 12345, 0), b = make_buffer(T.dev, 12345, 0);
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
     SKIP_IF(hcq_queue_fill(q, a, 4, 1, 4) < 0, "devices do not see each other's memory");
     CHECK_OK(hcq_queue_submit(q, dev2(), &done));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_free(a));
     CHECK_OK(hcq_free(b));
-    CHECK_OK(hcq_alloc(T.dev, 12345, 0, &c));
-    CHECK_OK(hcq_alloc(T.dev, 12345, 0, &d));
+    hcq_buffer c = make_buffer(T.dev, 12345, 0), d = make_buffer(T.dev, 12345, 0);
     CHECK_U64(c.address, b.address);
     CHECK(d.address != a.address);
     CHECK_OK(hcq_trim(T.dev, 0));
@@ -265,7 +258,7 @@ TEST(freed_blocks_wait_for_their_devices) {
     CHECK_OK(hcq_signal_set(gate, 1));
     WAIT_OK(done);
     CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
-    CHECK_OK(hcq_alloc(T.dev, 12345, 0, &e));
+    hcq_buffer e = make_buffer(T.dev, 12345, 0);
     CHECK_U64(e.address, a.address);
 }
 
@@ -343,10 +336,8 @@ static int eager_step(hcq_queue *g, hcq_device *device, uint32_t size, const uns
     hcq_buffer fresh = {0, 0, NULL, NULL, 0};
     int made = hcq_alloc(device, sizeof out, 0, &fresh) == HCQ_OK;
     const hcq_value value = hcq_value_buffer(fresh);
-    hcq_submission s = {.queues = &g, .queue_count = 1, .flags = HCQ_STEP, .values = &value,
-                        .value_count = 1};
     return made &&
-           hcq_submit(device, &s, 1, NULL) == HCQ_OK &&
+           SUBMIT(device, g, NULL, .flags = HCQ_STEP, .values = &value, .value_count = 1) == HCQ_OK &&
            hcq_copyout(out, fresh, size) == HCQ_OK && memcmp(out, want, size) == 0 &&
            hcq_free(fresh) == HCQ_OK;
 }

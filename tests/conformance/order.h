@@ -53,11 +53,9 @@ TEST(any_lane_is_the_least_busy) {
         CHECK_INDEX(hcq_queue_host(q[i], host_naps, NULL), 0);
     }
     for (uint32_t i = 0; i < 6 + 4; i++) {
-        hcq_submission s = submission(&q[i < 5 ? i : 5], 1);
-        s.affinity = i < 4 ? held[i] : i == 4 ? 7 : i == 5 ? 6 : HCQ_ANY_LANE;
-        s.waits = &gate;
-        s.wait_count = i < 4;
-        CHECK_OK(hcq_submit(device, &s, 1, &done));
+        const uint64_t lane = i < 4 ? held[i] : i == 4 ? 7 : i == 5 ? 6 : HCQ_ANY_LANE;
+        CHECK_OK(SUBMIT(device, q[i < 5 ? i : 5], &done, .affinity = lane, .waits = &gate,
+                        .wait_count = i < 4));
         if (i == 4) {
             CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
         } else if (i > 4) {

@@ -91,10 +91,8 @@ TEST(profile_of_eager_copies) {
         const int way = turn % WAYS;
         const uint64_t size = turn / WAYS % 2 ? LARGE : SMALL;
         const uint32_t flags = turn / WAYS / 2 ? HCQ_HOST_VISIBLE : 0;
-        hcq_buffer a, b;
         uint64_t bytes = 0, begin, end;
-        CHECK_OK(hcq_alloc(T.dev, size, flags, &a));
-        CHECK_OK(hcq_alloc(T.dev, size, flags, &b));
+        hcq_buffer a = make_buffer(T.dev, size, flags), b = make_buffer(T.dev, size, flags);
         CHECK_OK(hcq_copyin(a, from, size));
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
         CHECK_OK(hcq_profile_start(T.dev, NULL));
@@ -202,7 +200,6 @@ TEST(profile_of_lanes) {
     hcq_device_info info = test_info(device);
     hcq_buffer a = make_words(device, 16);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
-    hcq_submission s = submission(&q, 1);
     hcq_point done;
     uint32_t count = 9;
     CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
@@ -210,8 +207,7 @@ TEST(profile_of_lanes) {
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(hcq_profile_start(device, NULL));
     CHECK_OK(hcq_profile_start(T.dev, NULL));
-    s.affinity = 1;
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    CHECK_OK(SUBMIT(device, q, &done, .affinity = 1));
     WAIT_OK(done);
     RUN_OK(copy, device);
     CHECK_U64(PROFILE_READ(device), 2);

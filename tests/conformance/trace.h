@@ -125,9 +125,8 @@ TEST(trace_beside_others) {
     CHECK_OK(hcq_open(T.variant->inner, &desc, &worker));
     trace_one_waits(T.dev, worker);
     trace_one_waits(worker, T.dev);
-    hcq_buffer mine, theirs;
-    CHECK_OK(hcq_alloc(T.dev, sizeof text, 0, &mine));
-    CHECK_OK(hcq_alloc(worker, sizeof text, 0, &theirs));
+    hcq_buffer mine = make_buffer(T.dev, sizeof text, 0);
+    hcq_buffer theirs = make_buffer(worker, sizeof text, 0);
     memset(text, 0x5a, sizeof text);
     CHECK_OK(hcq_copyin(theirs, text, sizeof text));
     CHECK_OK(hcq_transfer(hcq_transfer_device(mine), hcq_transfer_device(theirs), sizeof text, 0,

@@ -108,15 +108,14 @@ TEST(transfer_times_out) {
     enum { PAGE = 65536 };
     for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
         hcq_point gate = make_gate(T.dev), held;
-        hcq_buffer a, b, old, c;
         hcq_buffer free_one = make_words(T.dev, 16), free_two = make_words(dev2(), 16);
         void *pages = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(pages != MAP_FAILED);
         memset(pages, 0x2b, PAGE);
-        CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &a));
-        CHECK_OK(hcq_alloc(dev2(), PAGE, HCQ_ZEROED, &b));
-        CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &old));
-        CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &c));
+        hcq_buffer a = make_buffer(T.dev, PAGE, HCQ_ZEROED);
+        hcq_buffer b = make_buffer(dev2(), PAGE, HCQ_ZEROED);
+        hcq_buffer old = make_buffer(T.dev, PAGE, HCQ_ZEROED);
+        hcq_buffer c = make_buffer(T.dev, PAGE, HCQ_ZEROED);
         CHECK_OK(submit_behind(make_filler(T.dev, old, 0x19), T.dev, &gate, &held));
         for (int k = 0; k < 3 && i > 0; k++) {
             hcq_device *device = k ? dev2() : T.dev;
@@ -158,9 +157,7 @@ TEST(transfer_is_followed_by_both) {
     for (uint32_t i = 0; i < 2 && devices_share_memory(); i++) {
         hcq_device *to = devices[i], *from = devices[1 - i];
         hcq_point gate = make_gate(from), later[2], beside;
-        hcq_buffer a, b;
-        CHECK_OK(hcq_alloc(from, 64, HCQ_ZEROED, &a));
-        CHECK_OK(hcq_alloc(to, 64, HCQ_ZEROED, &b));
+        hcq_buffer a = make_buffer(from, 64, HCQ_ZEROED), b = make_buffer(to, 64, HCQ_ZEROED);
         for (uint32_t n = 0; n < 40 * (i + 1); n++) { /* their submissions count apart */
             CHECK_OK(submit_behind(make_filler(from, a, 0), from, NULL, NULL));
         }

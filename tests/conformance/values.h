@@ -7,9 +7,8 @@ TEST(values_replace_buffers) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *both = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer b[3] = {make_words(T.dev, 64), make_words(T.dev, 64), make_words(T.dev, 64)};
-        hcq_buffer gone;
         const uint64_t zero = 0;
-        CHECK_OK(hcq_alloc(T.dev, 256, HCQ_NO_CACHE, &gone));
+        hcq_buffer gone = make_buffer(T.dev, 256, HCQ_NO_CACHE);
         CHECK_INDEX(record_add(q, make_add(T.dev), gone, 0, 5), 0);
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG, 0, 0));
         CHECK_OK(hcq_free(gone));      /* nobody needs it */
@@ -194,9 +193,8 @@ static hcq_queue *make_putter(hcq_buffer out, int bound) {
 static hcq_result put_behind(hcq_queue *q, hcq_device *device, uint64_t index, uint64_t value,
                              const hcq_point *wait, uint32_t flags, hcq_point *done) {
     const hcq_value v[2] = {hcq_value_number(index), hcq_value_number(value)};
-    hcq_submission s = {.queues = &q, .queue_count = 1, .values = v, .value_count = 2,
-                        .waits = wait, .wait_count = wait ? 1 : 0, .flags = flags};
-    return hcq_submit(device, &s, 1, done);
+    return SUBMIT(device, q, done, .values = v, .value_count = 2, .waits = wait,
+                  .wait_count = wait ? 1 : 0, .flags = flags);
 }
 
 static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {

@@ -196,9 +196,7 @@ static hcq_result submit_variable(bench *b) {
 static hcq_result signals_between_lanes(bench *b) {
     uint64_t v = ++b->value;
     hcq_point raise = hcq_at(b->s, v), raise2 = hcq_at(b->t, v);
-    const hcq_submission sub = {.queues = &b->copy, .queue_count = 1, .signals = &raise,
-                                .signal_count = 1};
-    TRY(hcq_submit(T.dev, &sub, 1, NULL));
+    TRY(SUBMIT(T.dev, b->copy, NULL, .signals = &raise, .signal_count = 1));
     TRY(submit_lists(dev2(), &raise, &raise2, 0, &b->last));
     return hcq_wait(&raise2, 1, HCQ_ALL, BOUND);
 }
@@ -218,10 +216,8 @@ static hcq_result launch(bench *b, uint32_t flags, const hcq_point *wait) {
     const hcq_value values[3] = {hcq_value_buffer(b->inputs[value % 2]),
                                  hcq_value_buffer(b->inputs[2 + value / 2 % 2]),
                                  hcq_value_number(value)};
-    const hcq_submission sub = {.queues = &b->graph, .queue_count = 1, .values = values,
-                                .value_count = 3,
-                                .waits = wait, .wait_count = wait != NULL, .flags = flags};
-    return hcq_submit(T.dev, &sub, 1, &b->last);
+    return SUBMIT(T.dev, b->graph, &b->last, .values = values, .value_count = 3, .waits = wait,
+                  .wait_count = wait != NULL, .flags = flags);
 }
 
 static hcq_result launch_only(bench *b) {

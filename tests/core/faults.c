@@ -289,10 +289,8 @@ static hcq_result record_far(scenario *c) {
 static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
                          hcq_point *point) {
     const hcq_value values[2] = {hcq_value_buffer(c->in), hcq_value_number(value)};
-    const hcq_submission s = {.queues = &c->graph, .queue_count = 1, .waits = wait,
-                              .wait_count = wait != NULL, .values = values, .value_count = 2,
-                              .flags = flags};
-    return hcq_submit(c->dev, &s, 1, point);
+    return SUBMIT(c->dev, c->graph, point, .waits = wait, .wait_count = wait != NULL,
+                  .values = values, .value_count = 2, .flags = flags);
 }
 
 static hcq_result print_graph(scenario *c) {

@@ -185,9 +185,8 @@ static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hc
         inputs[n] = hcq_value_buffer(hcq_view(C.buffers[c->inputs[number][n].cell],
                                               c->inputs[number][n].word * 4, INPUT_WORDS * 4));
     }
-    hcq_submission s = {.queues = &q, .queue_count = 1, .values = inputs,
-                        .value_count = inputs_of(c), .flags = c->flags};
-    CHECK_OK(hcq_submit(T.dev, &s, 1, point));
+    CHECK_OK(SUBMIT(T.dev, q, point, .values = inputs, .value_count = inputs_of(c),
+                    .flags = c->flags));
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t *operands = c->operands[i];
         model_change(case_word(c, number, operands[0]), *case_word(c, number, operands[1]), i);
@@ -241,16 +240,15 @@ TEST(launches_follow_an_older_plan) {
     hcq_point points[2];
     const uint32_t seven = 7;
     memset(&P, 0, sizeof P);
-    hcq_submission sub = {.queues = &q, .queue_count = 1, .flags = HCQ_OVERLAP};
     CHECK_OK(hcq_copyin(from, &seven, 4));
     record_host(q, 0, T.dev, hold_first);
     CHECK_INDEX(hcq_queue_copy(q, to[0], from, 4), 1);
     CHECK_INDEX(hcq_queue_copy(q, copied, other, 4), 2);
     CHECK_OK(hcq_graph_edge(q, 0, 1));
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &points[0]));
+    CHECK_OK(SUBMIT(T.dev, q, &points[0], .flags = HCQ_OVERLAP));
     CHECK_OK(hcq_queue_update_copy(q, 1, &to[1], NULL, HCQ_KEEP));
     CHECK_OK(hcq_queue_update_copy(q, 2, NULL, &to[0], HCQ_KEEP));
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &points[1]));
+    CHECK_OK(SUBMIT(T.dev, q, &points[1], .flags = HCQ_OVERLAP));
     mock_sleep(10000000);
     __atomic_store_n(&P.go, 1, __ATOMIC_RELEASE);
     CHECK_OK(hcq_wait(points, 2, HCQ_ALL, BOUND));

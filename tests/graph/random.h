@@ -140,10 +140,9 @@ static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *poin
     for (uint32_t v = 0; v < VARIABLES; v++) {
         values[VARIABLE_NUMBER(v)] = hcq_value_number(l->variables[v]);
     }
-    hcq_submission s = {.waits = &W.gate, .wait_count = l->held && W.shut, .queues = &g->queue,
-                        .queue_count = 1, .values = values, .value_count = INPUT_NUMBER(INPUTS),
-                        .flags = l->flags};
-    return hcq_submit(W.devices[g->devices[0]], &s, 1, point);
+    return SUBMIT(W.devices[g->devices[0]], g->queue, point, .waits = &W.gate,
+                  .wait_count = l->held && W.shut, .values = values,
+                  .value_count = INPUT_NUMBER(INPUTS), .flags = l->flags);
 }
 
 /* ---- comparing ---- */
@@ -205,9 +204,8 @@ static void submit_plain(const graph *g, const hcq_point *waits, uint32_t wait_c
     MUST(hcq_queue_create(W.devices[c->device], chance(30) ? HCQ_COPY : HCQ_COMPUTE, &q));
     MUST_INDEX(hcq_queue_fill(q, hcq_view(W.memory[where.name], where.at, where.size),
                               where.size, value, 8), 0);
-    hcq_submission s = {.waits = waits, .wait_count = wait_count, .queues = &q, .queue_count = 1,
-                        .flags = chance(30) ? HCQ_UNORDERED : 0};
-    MUST(hcq_submit(W.devices[c->device], &s, 1, NULL));
+    MUST(SUBMIT(W.devices[c->device], q, NULL, .waits = waits, .wait_count = wait_count,
+                .flags = chance(30) ? HCQ_UNORDERED : 0));
     hcq_queue_destroy(q);
     fill_bytes(W.model[where.name] + where.at, where.size, value, 8);
 }

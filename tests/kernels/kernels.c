@@ -30,8 +30,7 @@ static float draw_f32(float low, float high) {
 }
 
 static hcq_buffer put(const void *data, size_t size) {
-    hcq_buffer b;
-    CHECK_OK(hcq_alloc(T.dev, size, 0, &b));
+    hcq_buffer b = make_buffer(T.dev, size, 0);
     CHECK_OK(hcq_copyin(b, data, size));
     return b;
 }
