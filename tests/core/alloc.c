@@ -151,14 +151,6 @@ static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, 
 
 /* ---- the paths ---- */
 
-#define TRY(call) \
-    do { \
-        hcq_result tried = (call); \
-        if (tried != HCQ_OK) { \
-            return tried; \
-        } \
-    } while (0)
-
 static hcq_result wait_last(bench *b) {
     return hcq_wait(&b->last, 1, HCQ_ALL, BOUND);
 }

@@ -104,49 +104,32 @@ static const hcq_custom_type poke_type = {
 static hcq_result record(scenario *c) {
     add_args args = {c->a.address, 1, 16};
     poke p = {c->a.address + 60, 5};
-    hcq_result result = hcq_queue_reset(c->q);
-    int32_t index = 0;
-    for (int i = 0; i < 20 && result == HCQ_OK && index >= 0; i++) {
-        index = hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1), dims_one);
-    }
-    if (result != HCQ_OK || index < 0) {
-        return result != HCQ_OK ? result : (hcq_result)index;
+    TRY(hcq_queue_reset(c->q));
+    for (int i = 0; i < 20; i++) {
+        TRY(recorded(hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1),
+                                    dims_one)));
     }
     hcq_queue_copy(c->q, c->b, c->a, 64);
     hcq_queue_host(c->q, host_count, c);
     hcq_queue_custom(c->q, &poke_type, &p);
     record_word(c->q, c->b, 99, 4);
     hcq_queue_timestamp(c->q, c->s);
-    index = hcq_queue_signal(c->q, hcq_at(c->s, 1));
-    if (index < 0) {
-        return (hcq_result)index;
-    }
-    result = hcq_queue_label(c->q, "recording");
-    if (result == HCQ_OK) {
-        result = hcq_queue_command_label(c->q, 0, "first");
-    }
-    return result == HCQ_OK ? hcq_queue_variable(c->q, 23, HCQ_PART_VALUE, 0, 0) : result;
+    TRY(recorded(hcq_queue_signal(c->q, hcq_at(c->s, 1))));
+    TRY(hcq_queue_label(c->q, "recording"));
+    TRY(hcq_queue_command_label(c->q, 0, "first"));
+    return hcq_queue_variable(c->q, 23, HCQ_PART_VALUE, 0, 0);
 }
 
 static hcq_result record_held(scenario *c) {
-    hcq_result result = hcq_queue_reset(c->held);
-    int32_t index = hcq_queue_wait(c->held, hcq_at(c->gate, 1));
-    if (index >= 0) {
-        index = record_add(c->held, c->add, c->c, 0, 1);
-    }
-    if (result == HCQ_OK && index < 0) {
-        result = (hcq_result)index;
-    }
-    return result;
+    TRY(hcq_queue_reset(c->held));
+    TRY(recorded(hcq_queue_wait(c->held, hcq_at(c->gate, 1))));
+    return recorded(record_add(c->held, c->add, c->c, 0, 1));
 }
 
 /* A queue that could not be appended to is recorded anew. */
 static hcq_result append(scenario *c) {
-    hcq_result result = record_held(c);
-    int32_t index = result == HCQ_OK ? hcq_queue_append(c->held, c->q) : 0;
-    if (result != HCQ_OK || index < 0) {
-        return result != HCQ_OK ? result : (hcq_result)index;
-    }
+    TRY(record_held(c));
+    TRY(recorded(hcq_queue_append(c->held, c->q)));
     return record_held(c);
 }
 
@@ -250,10 +233,7 @@ static hcq_result host_count_graph(void *user) {
 static hcq_result record_graph(scenario *c) {
     hcq_queue *g = c->graph;
     hcq_buffer e, in;
-    hcq_result result = hcq_queue_reset(g);
-    if (result != HCQ_OK) {
-        return result;
-    }
+    TRY(hcq_queue_reset(g));
     in = hcq_graph_input(g, 0, NULL, 64);
     hcq_graph_alloc(g, c->dev, 64, 0, &e);
     record_word(g, in, 0, 4);
@@ -265,25 +245,19 @@ static hcq_result record_graph(scenario *c) {
     hcq_queue_host(g, host_count_graph, c);
     hcq_queue_copy(g, e, in, 4);
     hcq_queue_copy(g, c->out, e, 4);
-    int32_t index = hcq_queue_copy(g, hcq_view(c->out, 4, 4), hcq_view(c->there, 4, 4), 4);
-    if (index < 0) {
-        return (hcq_result)index;
+    TRY(recorded(hcq_queue_copy(g, hcq_view(c->out, 4, 4), hcq_view(c->there, 4, 4), 4)));
+    TRY(hcq_queue_variable(g, 1, HCQ_PART_VALUE, 1, 0));
+    for (int32_t i = 2; i < 12; i++) {
+        TRY(hcq_graph_edge(g, i, i + 1));
     }
-    result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 1, 0);
-    for (int32_t i = 2; i < 12 && result == HCQ_OK; i++) {
-        result = hcq_graph_edge(g, i, i + 1);
-    }
-    if (result == HCQ_OK) {
-        result = hcq_queue_access(g, 24, hcq_view(c->there, 0, 8), HCQ_ARG_INOUT);
-    }
-    return result == HCQ_OK ? hcq_queue_command_label(g, 3, "third") : result;
+    TRY(hcq_queue_access(g, 24, hcq_view(c->there, 0, 8), HCQ_ARG_INOUT));
+    return hcq_queue_command_label(g, 3, "third");
 }
 
 /* What the graph did last, in a queue that need not see it. */
 static hcq_result record_far(scenario *c) {
-    hcq_result result = hcq_queue_reset(c->copy);
-    int32_t index = hcq_queue_copy(c->copy, hcq_view(c->out, 8, 4), hcq_view(c->there, 4, 4), 4);
-    return result == HCQ_OK && index < 0 ? (hcq_result)index : result;
+    TRY(hcq_queue_reset(c->copy));
+    return recorded(hcq_queue_copy(c->copy, hcq_view(c->out, 8, 4), hcq_view(c->there, 4, 4), 4));
 }
 
 static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
@@ -326,10 +300,7 @@ static hcq_result scenario_graph_setup(scenario *c) {
 /* Planned at a launch and by bind; held; step by step; recorded on. */
 static hcq_result scenario_graph(scenario *c) {
     hcq_point points[12];
-    hcq_result result = scenario_graph_setup(c);
-    if (result != HCQ_OK) {
-        return result;
-    }
+    TRY(scenario_graph_setup(c));
     const hcq_point last = hcq_at(c->last, 1);
     WHOLE(launch(c, 30, 0, NULL, &points[0]));
     STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
@@ -357,9 +328,8 @@ static hcq_result scenario_graph(scenario *c) {
 /* The same graph and a bound queue, with the profile on where there is one. */
 static hcq_result scenario_profile(scenario *c) {
     hcq_device_info info;
-    hcq_profile_desc desc = {0};
+    const hcq_profile_desc desc = {.events = 256};
     hcq_point done;
-    desc.events = 256;
     STEP(hcq_device_info_get(c->dev, &info));
     const int on = (info.features & HCQ_FEATURE_PROFILING) != 0;
     if (on) {
@@ -382,9 +352,8 @@ static const hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memor
 
 /* A registry, a driver and a device by hand, all with hooks that fail. */
 static hcq_result scenario_drivers(scenario *c) {
-    hcq_device_desc desc = {0};
+    const hcq_device_desc desc = {.memory = hooks};
     hcq_device *device;
-    desc.memory = hooks;
     STEP(hcq_registry_create(&hooks, &c->registry));
     STEP(hcq_registry_register(c->registry, &mock_backend));
     STEP(hcq_driver_create(c->registry, "MOCK", &c->driver));
@@ -420,11 +389,10 @@ static hcq_result scenario_run(scenario *c) {
     static hcq_result (*const parts[])(scenario *) = {
         scenario_setup, scenario_bound, scenario_ordered, scenario_held, scenario_copies,
         scenario_drivers, scenario_graph, scenario_profile, scenario_end};
-    hcq_result result = HCQ_OK;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && result == HCQ_OK; i++) {
-        result = parts[i](c);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        TRY(parts[i](c));
     }
-    return result;
+    return HCQ_OK;
 }
 
 /* Where memory never failed, the results are right. */

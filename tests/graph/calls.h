@@ -392,9 +392,7 @@ static void declare_inputs(graph *g, hcq_queue *q) {
         }
         g->buffers[name] = hcq_graph_input(q, INPUT_NUMBER(n), W.devices[g->device_of[name]],
                                            g->sizes[name]);
-        if (g->buffers[name].size != g->sizes[name]) {
-            wrong("hcq_graph_input %u is refused", n);
-        }
+        WRONG_IF(g->buffers[name].size != g->sizes[name], "hcq_graph_input %u is refused", n);
     }
 }
 
@@ -502,10 +500,9 @@ static void find_places(graph *g) {
             uint32_t to = g->device_of[c->dst.name], from = g->device_of[c->a.name];
             c->device = device_number(m->dev);
             c->from = m->from ? 1 + device_number(m->from) : 0;
-            if ((c->from && (W.sees[to][from] || c->device != to || c->from != 1 + from)) ||
-                (!c->from && c->device != to && (c->device != from || W.sees[to][from]))) {
-                wrong("copy %u runs on device %u", i, c->device);
-            }
+            WRONG_IF((c->from && (W.sees[to][from] || c->device != to || c->from != 1 + from)) ||
+                     (!c->from && c->device != to && (c->device != from || W.sees[to][from])),
+                     "copy %u runs on device %u", i, c->device);
         }
     }
 }

@@ -196,20 +196,17 @@ static void check_lanes(const graph *g, const hcqi_plan *plan) {
             last = set_has(&needs[i], k) ? place : last;
             next = set_has(&needs[k], i) && next == NOBODY ? place : next;
         }
-        if ((plan->calls[i].slice == HCQI_NONE) != (g->calls[i].kind == CALL_EMPTY)) {
-            wrong("call %u runs %s", i, g->calls[i].kind == CALL_EMPTY ? "somewhere" : "nowhere");
-        }
+        WRONG_IF((plan->calls[i].slice == HCQI_NONE) != (g->calls[i].kind == CALL_EMPTY),
+                 "call %u runs %s", i, g->calls[i].kind == CALL_EMPTY ? "somewhere" : "nowhere");
         if (g->calls[i].kind == CALL_EMPTY) {
             continue;
         }
         const hcqi_slice *slice = &plan->slices[plan->calls[i].slice];
         int left = slice->dev->lanes[slice->lane].base.kind == HCQ_COPY;
         int helps = may_leave(g, i) && (next == NOBODY ? place + 1 : next) - last > 1;
-        if (slice->dev != W.devices[g->calls[i].device] || left != helps ||
-            (!left && slice->lane != 0)) {
-            wrong("call %u is on lane %u of %s, and a copy lane %s", i, slice->lane,
-                  slice->dev->label, helps ? "helps" : "does not help");
-        }
+        WRONG_IF(slice->dev != W.devices[g->calls[i].device] || left != helps ||
+                 (!left && slice->lane != 0), "call %u is on lane %u of %s, and a copy lane %s", i,
+                 slice->lane, slice->dev->label, helps ? "helps" : "does not help");
         R.copy_calls += (uint32_t)left;
     }
 }
@@ -222,21 +219,16 @@ static void check_order(const graph *g, const hcqi_plan *plan) {
         const hcqi_call *c = &plan->calls[i];
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
             set_add(&awaited, plan->waits[w]);
-            if (plan->waits[w] >= i) {
-                wrong("call %u waits for what does not come before it", i);
-            }
+            WRONG_IF(plan->waits[w] >= i, "call %u waits for what does not come before it", i);
         }
     }
     for (uint32_t i = 0; i < g->count; i++) {
-        if (plan->calls[i].signals != (uint32_t)set_has(&awaited, i)) {
-            wrong("call %u %s", i, plan->calls[i].signals ? "signals to nobody" : "never signals");
-        }
+        WRONG_IF(plan->calls[i].signals != (uint32_t)set_has(&awaited, i), "call %u %s", i,
+                 plan->calls[i].signals ? "signals to nobody" : "never signals");
     }
     find_before(g, NOBODY, R.before);
     late = find_unordered(g, R.before, &other);
-    if (late != NOBODY) {
-        wrong("call %u may start before call %u is done", late, other);
-    }
+    WRONG_IF(late != NOBODY, "call %u may start before call %u is done", late, other);
 }
 
 static void check_waits_are_needed(const graph *g, const hcqi_plan *plan) {
@@ -245,9 +237,8 @@ static void check_waits_are_needed(const graph *g, const hcqi_plan *plan) {
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
             uint32_t other;
             find_before(g, w, R.without);
-            if (find_unordered(g, R.without, &other) == NOBODY) {
-                wrong("the wait of call %u for call %u is needless", i, plan->waits[w]);
-            }
+            WRONG_IF(find_unordered(g, R.without, &other) == NOBODY,
+                     "the wait of call %u for call %u is needless", i, plan->waits[w]);
             R.waits++;
         }
     }
@@ -262,9 +253,8 @@ static void check_overlaps(const graph *g, const hcqi_plan *plan) {
         }
         const hcqi_slice *slice = &plan->slices[c->slice];
         for (uint32_t at = group_start(plan, i); at + 1 < c->place; at++) {
-            if (set_has(&R.hazards[i], slice->calls[at])) {
-                wrong("call %u overlaps call %u of its lane", i, slice->calls[at]);
-            }
+            WRONG_IF(set_has(&R.hazards[i], slice->calls[at]),
+                     "call %u overlaps call %u of its lane", i, slice->calls[at]);
         }
         R.overlaps++;
     }
@@ -283,16 +273,13 @@ static void check_edges(const graph *g, const hcqi_plan *plan) {
                                g->calls[i].kind == CALL_EMPTY)) {
                 continue;
             }
-            if (before >= i || !set_has(&R.hazards[i], before)) {
-                wrong("an edge from call %u to call %u that nothing asks for", before, i);
-            }
+            WRONG_IF(before >= i || !set_has(&R.hazards[i], before),
+                     "an edge from call %u to call %u that nothing asks for", before, i);
             set_add(&reached[i], before);
             set_join(&reached[i], &reached[before]);
         }
         uint32_t missing = set_missing(&R.hazards[i], &reached[i]);
-        if (missing != NOBODY) {
-            wrong("no path of edges from call %u to call %u", missing, i);
-        }
+        WRONG_IF(missing != NOBODY, "no path of edges from call %u to call %u", missing, i);
     }
 }
 
@@ -336,9 +323,8 @@ static void check_crossing(const graph *g, const hcqi_plan *plan, uint32_t s, ui
         }
     }
     R.crossed += always;
-    if ((always && x->end != HCQI_NONE) || missed) {
-        wrong("slice %u does not follow slice %u of the launch before", s, t);
-    }
+    WRONG_IF((always && x->end != HCQI_NONE) || missed,
+             "slice %u does not follow slice %u of the launch before", s, t);
 }
 
 /* A fence orders all slices, also those that it is not in. */
@@ -355,9 +341,8 @@ static void check_crossings(const graph *g, const hcqi_plan *plan) {
 static void check_plan(const graph *whole) {
     const hcqi_plan *plan = &whole->queue->graph->plan;
     const graph *g = find_parts(whole);
-    if (plan->call_count != g->count) {
-        wrong("the plan has %u calls, not %u", plan->call_count, g->count);
-    }
+    WRONG_IF(plan->call_count != g->count, "the plan has %u calls, not %u", plan->call_count,
+             g->count);
     R.bridges += g->count - whole->count;
     find_hazards(g);
     check_lanes(g, plan);

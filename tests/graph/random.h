@@ -183,9 +183,7 @@ static void wait_for(const hcq_point *points, uint32_t count) {
         hcq_explain(points, count, text, sizeof text);
         fprintf(stderr, "%s\n", text);
     }
-    if (r != HCQ_OK) {
-        wrong("waiting for %u launches gives %s", count, hcq_result_name(r));
-    }
+    WRONG_IF(r != HCQ_OK, "waiting for %u launches gives %s", count, hcq_result_name(r));
 }
 
 /* ---- between launches ---- */
@@ -316,13 +314,10 @@ static void must_refuse(const graph *g, const launch *l, hcq_result want, const 
         was[d] = hcq_device_timeline_value(W.devices[d]);
     }
     hcq_result r = submit_launch(g, l, &point);
-    if (r != want) {
-        wrong("%s gives %s, not %s", what, hcq_result_name(r), hcq_result_name(want));
-    }
+    WRONG_IF(r != want, "%s gives %s, not %s", what, hcq_result_name(r), hcq_result_name(want));
     for (uint32_t d = 0; d < DEVICES; d++) {
-        if (hcq_device_timeline_value(W.devices[d]) != was[d]) {
-            wrong("%s is refused, but device %u gave out a number", what, d);
-        }
+        WRONG_IF(hcq_device_timeline_value(W.devices[d]) != was[d],
+                 "%s is refused, but device %u gave out a number", what, d);
     }
 }
 
@@ -361,9 +356,7 @@ static void launch_and_model(graph *g, const launch *l, hcq_point *points, uint3
         wait_for(points, at);
         r = submit_launch(g, l, &points[at]);
     }
-    if (r != HCQ_OK) {
-        wrong("a launch with flags %#x gives %s", l->flags, hcq_result_name(r));
-    }
+    WRONG_IF(r != HCQ_OK, "a launch with flags %#x gives %s", l->flags, hcq_result_name(r));
     if (check) {
         check_plan(g);
     }
@@ -380,9 +373,7 @@ static void step_once(graph *g, launch *l) {
         return;
     }
     launch_and_model(g, l, &point, 0, 0);
-    if (test_poll(point) != HCQ_OK) {
-        wrong("a step's point is not reached");
-    }
+    WRONG_IF(test_poll(point) != HCQ_OK, "a step's point is not reached");
 }
 
 /* Up to IN_FLIGHT launches at once, with other inputs and variables, updates
@@ -492,8 +483,6 @@ static void run_seed(uint64_t seed) {
     for (uint32_t d = 0; d < DEVICES; d++) {
         hcq_error_info error;
         MUST(hcq_device_error_take(W.devices[d], &error));
-        if (error.result != HCQ_OK) {
-            wrong("device %u has met %s", d, hcq_result_name(error.result));
-        }
+        WRONG_IF(error.result != HCQ_OK, "device %u has met %s", d, hcq_result_name(error.result));
     }
 }

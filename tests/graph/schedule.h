@@ -36,9 +36,8 @@ static void check_wait_is_needed(const graph *g, const hcqi_schedule *s, uint32_
     while (next != HCQI_NONE && s->items[next].kind != HCQI_ITEM_CALL) {
         next = s->items[next].next;
     }
-    if (next == HCQI_NONE || open > wait->sync) {
-        wrong("a WAIT for nothing new in list %u at %u", wait->list, at);
-    }
+    WRONG_IF(next == HCQI_NONE || open > wait->sync, "a WAIT for nothing new in list %u at %u",
+             wait->list, at);
     const uint32_t index = s->items[next].call;
     const call *c = &g->calls[index];
     if (c->kind == CALL_EMPTY ||       /* it runs nowhere, and a fence is before it, too */
@@ -59,16 +58,14 @@ static void check_wait_is_needed(const graph *g, const hcqi_schedule *s, uint32_
 static void check_call(const graph *g, const hcqi_schedule *s, uint32_t at, uint32_t flags) {
     const hcqi_item *item = &s->items[at];
     const hcqi_list *list = &s->lists[item->list];
-    if (item->call >= g->count || item_of_call[item->call] != NOBODY) {
-        wrong("call %u stands twice in the schedule", item->call);
-    }
+    WRONG_IF(item->call >= g->count || item_of_call[item->call] != NOBODY,
+             "call %u stands twice in the schedule", item->call);
     item_of_call[item->call] = at;
     const call *c = &g->calls[item->call];
     int copy = c->kind == CALL_COPY, copies = copy && (flags & HCQ_COPY_LISTS) != 0;
     uint32_t device = copy && !c->from ? g->device_of[c->dst.name] : c->device;
-    if (list->dev != W.devices[device] || (list->copies != 0) != copies) {
-        wrong("call %u stands in a wrong list", item->call);
-    }
+    WRONG_IF(list->dev != W.devices[device] || (list->copies != 0) != copies,
+             "call %u stands in a wrong list", item->call);
 }
 
 /* Nothing stands twice: what is after each other is of different kinds, or lists. */
@@ -78,21 +75,17 @@ static void check_list(const graph *g, const hcqi_schedule *s, uint32_t at, uint
     for (uint32_t i = s->lists[at].first; i != HCQI_NONE; i = s->items[i].next) {
         const hcqi_item *item = &s->items[i];
         int again = last && last->kind == item->kind;
-        if (item->list != at) {
-            wrong("item %u of list %u belongs to list %u", i, at, item->list);
-        }
+        WRONG_IF(item->list != at, "item %u of list %u belongs to list %u", i, at, item->list);
         if (item->kind == HCQI_ITEM_CALL) {
             check_call(g, s, i, flags);
         } else if (item->kind == HCQI_ITEM_SYNC && again) {
             wrong("SYNC after SYNC in list %u", at);
         } else if (item->kind == HCQI_ITEM_WAIT) {
             waiters[item->sync]++;
-            if (s->items[item->sync].kind != HCQI_ITEM_SYNC || source_of(s, item) == at) {
-                wrong("a WAIT in list %u is for no SYNC of another list", at);
-            }
-            if (again && source_of(s, last) == source_of(s, item)) {
-                wrong("WAIT after WAIT for the same list in list %u", at);
-            }
+            WRONG_IF(s->items[item->sync].kind != HCQI_ITEM_SYNC || source_of(s, item) == at,
+                     "a WAIT in list %u is for no SYNC of another list", at);
+            WRONG_IF(again && source_of(s, last) == source_of(s, item),
+                     "WAIT after WAIT for the same list in list %u", at);
         }
         last = item;
     }
@@ -107,17 +100,14 @@ static void check_items(const graph *g, const hcqi_schedule *s, uint32_t flags) 
         check_list(g, s, l, flags, waiters);
     }
     for (uint32_t i = 0; i < g->count; i++) {
-        if (item_of_call[i] == NOBODY) {
-            wrong("call %u is in no list", i);
-        }
+        WRONG_IF(item_of_call[i] == NOBODY, "call %u is in no list", i);
     }
     for (uint32_t l = 0; l < s->list_count; l++) {
         for (uint32_t i = s->lists[l].first; i != HCQI_NONE; i = s->items[i].next) {
             const hcqi_item *item = &s->items[i];
             const uint32_t has = waiters[i];
-            if (item->kind == HCQI_ITEM_SYNC && (has == 0 || has != item->waiters)) {
-                wrong("a SYNC of list %u counts %u waiters, it has %u", l, item->waiters, has);
-            }
+            WRONG_IF(item->kind == HCQI_ITEM_SYNC && (has == 0 || has != item->waiters),
+                     "a SYNC of list %u counts %u waiters, it has %u", l, item->waiters, has);
             if (item->kind == HCQI_ITEM_WAIT) {
                 check_wait_is_needed(g, s, i);
             }
@@ -141,9 +131,7 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
     }
     for (uint32_t o = 0; o < ITEMS && item_at[o] != NOBODY; o++) {
         const hcqi_item *item = &s->items[item_at[o]];
-        if (at[item->list] != item_at[o]) {
-            wrong("list %u does not run in its order", item->list);
-        }
+        WRONG_IF(at[item->list] != item_at[o], "list %u does not run in its order", item->list);
         at[item->list] = item->next;
         if (item->kind == HCQI_ITEM_SYNC) {
             synced[item_at[o]] = done[item->list];
@@ -154,15 +142,12 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
             continue;
         }
         uint32_t missing = set_missing(&R.hazards[item->call], &done[item->list]);
-        if (missing != NOBODY) {
-            wrong("nothing in the schedule orders call %u before call %u", missing, item->call);
-        }
+        WRONG_IF(missing != NOBODY, "nothing in the schedule orders call %u before call %u",
+                 missing, item->call);
         set_add(&done[item->list], item->call);
     }
     for (uint32_t l = 0; l < s->list_count; l++) {
-        if (at[l] != HCQI_NONE) {
-            wrong("list %u of %u calls does not run to its end", l, g->count);
-        }
+        WRONG_IF(at[l] != HCQI_NONE, "list %u of %u calls does not run to its end", l, g->count);
     }
 }
 
@@ -173,9 +158,8 @@ static void check_schedule(const graph *whole, uint32_t flags) {
     hcqi_schedule s;
     char text[64] = "x";
     if (!g->can_step) {
-        if (hcq_graph_dot(g->queue, flags, text, sizeof text) != 0 || text[0] != 0) {
-            wrong("a schedule that cannot be has a text");
-        }
+        WRONG_IF(hcq_graph_dot(g->queue, flags, text, sizeof text) != 0 || text[0] != 0,
+                 "a schedule that cannot be has a text");
         return;
     }
     find_hazards(g);

@@ -128,11 +128,10 @@ static void check_devices(void) {
         MUST(hcq_device_synchronize(W.devices[d], long_timeout()));
         MUST(hcq_signal_value(hcq_device_timeline(W.devices[d]), &value));
         MUST(hcq_device_query(W.devices[d], HCQ_QUERY_PENDING, &pending));
-        if (pending || value + 1 != hcq_device_timeline_value(W.devices[d])) {
-            wrong("device %u: %llu pending, the timeline is at %llu, the next number %llu", d,
-                  (unsigned long long)pending, (unsigned long long)value,
-                  (unsigned long long)hcq_device_timeline_value(W.devices[d]));
-        }
+        WRONG_IF(pending || value + 1 != hcq_device_timeline_value(W.devices[d]),
+                 "device %u: %llu pending, the timeline is at %llu, the next number %llu", d,
+                 (unsigned long long)pending, (unsigned long long)value,
+                 (unsigned long long)hcq_device_timeline_value(W.devices[d]));
     }
 }
 
@@ -163,14 +162,11 @@ static void check_lines(const actor *me) {
         uint64_t value = 0;
         if (line->count && line->claims[line->count - 1]->seen == REACHED) {
             MUST(hcq_signal_value(line->signal, &value));
-            if (value != line->value) {
-                wrong("a signal ends at %llu, not %llu", (unsigned long long)value,
-                      (unsigned long long)line->value);
-            }
+            WRONG_IF(value != line->value, "a signal ends at %llu, not %llu",
+                     (unsigned long long)value, (unsigned long long)line->value);
             MUST(hcq_signal_reset(line->signal, 0));
-            if (test_poll(hcq_at(line->signal, 1)) != HCQ_TIMEOUT) {
-                wrong("a signal that was reset is not at 0");
-            }
+            WRONG_IF(test_poll(hcq_at(line->signal, 1)) != HCQ_TIMEOUT,
+                     "a signal that was reset is not at 0");
         }
     }
 }
@@ -264,9 +260,7 @@ static void close_run(void) {
         hcq_program_destroy(W.put[d]);
         hcq_program_destroy(W.mix[d]);
     }
-    if (test_teardown(&state) != 0) {
-        wrong("the devices do not close as they should");
-    }
+    WRONG_IF(test_teardown(&state) != 0, "the devices do not close as they should");
 }
 
 TEST_BARE(answers_stay) {
@@ -299,9 +293,7 @@ TEST_BARE(answers_stay) {
             (unsigned long long)W.total, (unsigned long long)W.failed,
             (unsigned long long)round_number, (unsigned long long)E.interrupts,
             (unsigned long long)(hcq_now_ns() - begin) / 1000000);
-    if (O.signals && E.interrupts < 1000) {
-        wrong("hardly anything was interrupted");
-    }
+    WRONG_IF(O.signals && E.interrupts < 1000, "hardly anything was interrupted");
 }
 
 int main(int argc, char **argv) {

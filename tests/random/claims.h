@@ -225,22 +225,18 @@ static void differs(const char *how, const claim *c, hcq_result result, const ch
 
 /* ---- the model ---- */
 
-static int moves_began(const moves *m) {
+/* Are so many of each thread's done, or at least begun? */
+static int moves_are(const moves *m, int begun) {
+    uint32_t late = 0;
     for (uint32_t t = 0; t < W.threads; t++) {
-        if (__atomic_load_n(&W.actors[t].started, __ATOMIC_ACQUIRE) < m->of[t]) {
-            return 0;
-        }
+        actor *a = &W.actors[t];
+        late += __atomic_load_n(begun ? &a->started : &a->done, __ATOMIC_ACQUIRE) < m->of[t];
     }
-    return 1;
+    return late == 0;
 }
 
 static int moves_done(const moves *m) {
-    for (uint32_t t = 0; t < W.threads; t++) {
-        if (__atomic_load_n(&W.actors[t].done, __ATOMIC_ACQUIRE) < m->of[t]) {
-            return 0;
-        }
-    }
-    return 1;
+    return moves_are(m, 0);
 }
 
 static void moves_join(moves *to, const moves *what) {
@@ -293,7 +289,7 @@ static void check_answer(const char *how, claim *c, hcq_result result) {
     if (!(bit & allowed)) {
         differs(how, c, result, "cannot be");
     }
-    if (bit == REACHED && !moves_began(&c->end.need)) {
+    if (bit == REACHED && !moves_are(&c->end.need, 1)) {
         differs(how, c, result, "too early");
     }
     if (!c->mortal && !__atomic_compare_exchange_n(&c->seen, &before, bit, 0, __ATOMIC_ACQ_REL,

@@ -116,10 +116,8 @@ static void check_data(const actor *me) {
     for (uint32_t b = 0; b < DEVICES * BUFFERS; b++) {
         MUST(hcq_copyout(got, me->data[b].buffer, sizeof got));
         for (uint32_t i = 0; i < DATA_WORDS; i++) {
-            if (got[i] != me->data[b].model[i]) {
-                wrong("thread %u: buffer %u word %u is %#x, not %#x", me->index, b, i, got[i],
-                      me->data[b].model[i]);
-            }
+            WRONG_IF(got[i] != me->data[b].model[i], "thread %u: buffer %u word %u is %#x, not %#x",
+                     me->index, b, i, got[i], me->data[b].model[i]);
         }
     }
 }

@@ -37,9 +37,8 @@ static void nap(hcq_signal never) {
     for (int deadline = 0; deadline < 2; deadline++) {
         uint64_t until = hcq_now_ns() + 2000000;
         hcq_result r = hcq_wait(&point, 1, HCQ_ALL, deadline ? HCQ_DEADLINE(until) : 2000000);
-        if (r != HCQ_TIMEOUT || hcq_now_ns() < until) {
-            wrong("a wait of 2 ms gives %s", hcq_result_name(r));
-        }
+        WRONG_IF(r != HCQ_TIMEOUT || hcq_now_ns() < until, "a wait of 2 ms gives %s",
+                 hcq_result_name(r));
     }
 }
 
@@ -56,9 +55,7 @@ static void *copier_run(void *user) {
         memset(from, (int)(i & 255), SIZE);
         MUST(hcq_copyin(buffer, from, SIZE));
         MUST(hcq_copyout(to, buffer, SIZE));
-        if (memcmp(from, to, SIZE)) {
-            wrong("copy %u comes back changed", i);
-        }
+        WRONG_IF(memcmp(from, to, SIZE), "copy %u comes back changed", i);
         MUST(hcq_device_synchronize(E.device, BOUND));
         nap(never);
     }

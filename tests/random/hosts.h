@@ -104,10 +104,8 @@ static void open_guest(actor *me) {
 
 static void move_set(const gate *g) {
     hcq_result r = hcq_signal_set(g->signal, g->value);
-    if (r != HCQ_OK && !(g->attackable && r == ATTACKED)) {
-        wrong("a set of %llx to %llu gives %s", (unsigned long long)g->signal.id,
-              (unsigned long long)g->value, hcq_result_name(r));
-    }
+    WRONG_IF(r != HCQ_OK && !(g->attackable && r == ATTACKED), "a set of %llx to %llu gives %s",
+             (unsigned long long)g->signal.id, (unsigned long long)g->value, hcq_result_name(r));
 }
 
 /* The next planned move; in the middle of a batch nothing may go that it names. */

@@ -114,9 +114,8 @@ static void look_explain(actor *me) {
     size_t length = c && chance(me, 80)
                         ? hcq_explain(&c->point, 1, text, size)
                         : hcq_device_dump(W.devices[pick(me, DEVICES)], text, size);
-    if (!memchr(text, 0, size) || (length < size && strlen(text) != length)) {
-        wrong("a text for %u bytes: length %zu", size, length);
-    }
+    WRONG_IF(!memchr(text, 0, size) || (length < size && strlen(text) != length),
+             "a text for %u bytes: length %zu", size, length);
 }
 
 /* The prefix: what is before it is over, and failures do not matter. */
@@ -129,9 +128,8 @@ static void look_timeline(actor *me) {
     hcq_point p = hcq_at(hcq_device_timeline(W.devices[device]), s->own->point.value);
     hcq_result r = chance(me, 20) ? hcq_device_synchronize(W.devices[device], 200000)
                                   : hcq_wait(&p, 1, HCQ_ALL, short_timeout(me));
-    if (r != HCQ_OK && r != HCQ_TIMEOUT) {
-        wrong("a wait for the timeline gives %s", hcq_result_name(r));
-    }
+    WRONG_IF(r != HCQ_OK && r != HCQ_TIMEOUT, "a wait for the timeline gives %s",
+             hcq_result_name(r));
     if (r == HCQ_OK) {
         ask("after its timeline, a poll", s->own, 0, 1);
     }
@@ -170,9 +168,8 @@ static void look_cancel(actor *me) {
     }
     hcq_result r = hcq_notify_cancel(n->handle);
     n->cancelled = r == HCQ_OK;
-    if (r != HCQ_OK && r != HCQ_ERROR_CLOSED && r != HCQ_ERROR_BUSY) {
-        wrong("hcq_notify_cancel gives %s", hcq_result_name(r));
-    }
+    WRONG_IF(r != HCQ_OK && r != HCQ_ERROR_CLOSED && r != HCQ_ERROR_BUSY,
+             "hcq_notify_cancel gives %s", hcq_result_name(r));
 }
 
 static uint32_t note_calls(const note *n) {

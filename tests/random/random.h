@@ -45,9 +45,12 @@ static TEST_UNUSED void wrong(const char *format, ...) {
     abort();
 }
 
+#define WRONG_IF(condition, ...) \
+    do { \
+        if (condition) { wrong(__VA_ARGS__); } \
+    } while (0)
+
 static TEST_UNUSED void must(const char *what, hcq_result result) {
-    if (result != HCQ_OK) {
-        wrong("%s gives %s", what, hcq_result_name(result));
-    }
+    WRONG_IF(result != HCQ_OK, "%s gives %s", what, hcq_result_name(result));
 }
 #define MUST(call) must(#call, (call))

@@ -932,6 +932,19 @@ static TEST_UNUSED hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind
     return queue;
 }
 
+/* What does not go is its function's result. */
+#define TRY(call) \
+    do { \
+        hcq_result tried = (call); \
+        if (tried != HCQ_OK) { \
+            return tried; \
+        } \
+    } while (0)
+
+static TEST_UNUSED hcq_result recorded(int32_t index) {
+    return index < 0 ? (hcq_result)index : HCQ_OK;
+}
+
 /* Records dst[index] += value. */
 static TEST_UNUSED int32_t record_add(hcq_queue *queue, hcq_program *add, hcq_buffer dst,
                                       uint32_t index, uint32_t value) {
