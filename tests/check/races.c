@@ -92,6 +92,8 @@ static int races_teardown(void **state) {
 #define MOVE(q, dst, src) CHECK(hcq_queue_copy(q, dst, src, BYTES) >= 0)
 #define AT(buffer, offset, size) hcq_view(buffer, offset, size)
 #define DONE(point) CHECK_OK(hcq_wait(&(point), 1, HCQ_ALL, BOUND))
+#define DONE_IF(condition, point) \
+    CHECK_OK((condition) ? hcq_wait(&(point), 1, HCQ_ALL, BOUND) : HCQ_OK)
 
 /* ---- the programs: `right` is the mended twin ---- */
 
@@ -155,25 +157,17 @@ PROGRAM(a_value_from_before, "'first'", "'second'", "at 4") {
 PROGRAM(a_wait_too_late, "'first'", "'second'", "'step' at 1") {
     SET(P.first, P.x);
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
-    if (right) {
-        CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
-    }
+    CHECK(!right || hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
     MOVE(P.second, P.y, P.x);
-    if (!right) {
-        CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
-    }
+    CHECK(right || hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
     submit_both(0);
 }
 
 /* The signal comes before the command. */
 PROGRAM(a_signal_too_early, "'first'", "'second'", "to add") {
-    if (!right) {
-        CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
-    }
+    CHECK(right || hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     SET(P.first, P.x);
-    if (right) {
-        CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
-    }
+    CHECK(!right || hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
     MOVE(P.second, P.y, P.x);
     submit_both(0);
@@ -192,9 +186,7 @@ PROGRAM(unordered_on_one_lane, "'first'", "'second'", "to add") {
     SET(P.first, P.x);
     SET(P.second, P.x);
     hcq_point one = submit_unordered(P.first);
-    if (right) {
-        DONE(one);
-    }
+    DONE_IF(right, one);
     (void)submit_unordered(P.second);
 }
 
@@ -208,9 +200,7 @@ PROGRAM(commands_that_overlap, "command 0", "command 1", "HCQ_OVERLAP") {
 /* The barrier between two groups that overlap is missing. */
 PROGRAM(groups_without_a_barrier, "command 0", "command 2", "memory_barrier") {
     for (uint32_t i = 0; i < 4; i++) {
-        if (right && i == 2) {
-            CHECK(hcq_queue_memory_barrier(P.first) >= 0);
-        }
+        CHECK(!(right && i == 2) || hcq_queue_memory_barrier(P.first) >= 0);
         int32_t at = hcq_queue_fill(P.first, AT(P.x, (i % 2) * 64, 64), 64, 7, 4);
         CHECK(at >= 0);
         CHECK_OK(hcq_queue_command_flags(P.first, at, HCQ_OVERLAP));
@@ -228,18 +218,14 @@ PROGRAM(ranges_that_meet, "bytes 100 to 100", "'second'", "to add") {
 PROGRAM(a_host_that_reads_early, "'first'", "the host", "to add") {
     SET(P.first, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
-    if (right) {
-        DONE(done);
-    }
+    DONE_IF(right, done);
     CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
 }
 
 PROGRAM(a_host_that_writes_early, "reads", "the host", "to add") {
     MOVE(P.first, P.y, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
-    if (right) {
-        DONE(done);
-    }
+    DONE_IF(right, done);
     CHECK_OK(hcq_check_host(P.x.host, 4, HCQ_ARG_OUT));
 }
 
@@ -250,9 +236,7 @@ PROGRAM(a_ring_of_frames, "'first'", "the host", "to add") {
     hcq_point done[FRAMES];
     for (uint32_t f = 0; f < FRAMES; f++) {
         hcq_buffer slot = AT(P.x, f % RING * 64, 64);
-        if (f >= RING && (right || f != 5)) {
-            DONE(done[f - RING]);
-        }
+        DONE_IF(f >= RING && (right || f != 5), done[f - RING]);
         CHECK_OK(hcq_check_host(slot.host, 64, HCQ_ARG_OUT));
         CHECK_OK(hcq_queue_reset(P.first));
         CHECK(hcq_queue_copy(P.first, AT(P.y, f % RING * 64, 64), slot, 64) >= 0);
@@ -277,9 +261,7 @@ PROGRAM(a_set_too_early, "'first'", "'second'", "to add") {
     MOVE(P.second, P.y, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
     (void)submit_on(1, P.second, NULL);
-    if (right) {
-        DONE(done);
-    }
+    DONE_IF(right, done);
     CHECK_OK(hcq_signal_set(P.signal, 1));
     DONE(done);
 }
@@ -460,9 +442,7 @@ PROGRAM(a_set_is_no_wait, "'first'", "the host", "to add") {
     SET(P.first, P.x);
     hcq_point done = submit_on(0, P.first, NULL);
     CHECK_OK(hcq_signal_set(P.signal, 1));
-    if (right) {
-        DONE(done);
-    }
+    DONE_IF(right, done);
     CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
 }
 
@@ -486,9 +466,7 @@ PROGRAM(a_barrier_too_early, "command 1", "command 2", "memory_barrier") {
     int32_t at[2];
     CHECK(hcq_queue_memory_barrier(P.first) >= 0);
     for (int i = 0; i < 2; i++) {
-        if (right && i) {
-            CHECK(hcq_queue_memory_barrier(P.first) >= 0);
-        }
+        CHECK(!(right && i) || hcq_queue_memory_barrier(P.first) >= 0);
         at[i] = hcq_queue_fill(P.first, P.x, BYTES, (uint64_t)i, 4);
         CHECK_OK(hcq_queue_command_flags(P.first, at[i], HCQ_OVERLAP));
     }
@@ -510,9 +488,7 @@ PROGRAM(buffers_that_change_places, "'first'", "writes", "to add") {
 /* A signal in the list of a submission is raised at its end, a recorded one where it is. */
 PROGRAM(a_signal_in_the_middle, "'first'", "'second'", "to add") {
     const hcq_point one = hcq_at(P.signal, 1);
-    if (!right) {
-        CHECK(hcq_queue_signal(P.first, one) >= 0);
-    }
+    CHECK(right || hcq_queue_signal(P.first, one) >= 0);
     SET(P.first, P.x);
     MOVE(P.second, P.y, P.x);
     CHECK_OK(SUBMIT(P.dev, P.first, NULL, .signals = &one, .signal_count = right ? 1 : 0));
@@ -853,9 +829,7 @@ TEST(what_is_remembered) {
         for (int i = 0; i < 6000; i++) {
             (void)submit_on(0, others, NULL);
         }
-        if (way == 2) {
-            DONE(one);
-        }
+        DONE_IF(way == 2, one);
         (void)submit_on(1, P.second, way == 1 ? &one : NULL);
         CHECK_U64(races_of(P.dev), way == 0);
     }
@@ -1086,9 +1060,7 @@ TEST(others_beside_a_kernel) {
             }
             CHECK_OK(hcq_signal_set(go, 1));
         }
-        if (later < 3) {
-            DONE(two);
-        }
+        DONE_IF(later < 3, two);
         beside_while(0);
         __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
         DONE(one);

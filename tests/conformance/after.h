@@ -108,7 +108,6 @@ TEST(failed_alloc_keeps_the_users) {
     CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &x));
     for (int named = 0; named < 2; named++) { /* a queue still names the block, or none */
         hcq_queue *q = make_holder(dev2());
-        hold_reset();
         CHECK_INDEX(hcq_queue_fill(q, x, sizeof bytes, 0xab, 1), 1);
         hcq_point done = hold_start(q, dev2());
         if (!named) {
@@ -459,7 +458,6 @@ TEST(transfers_give_up_in_a_full_lane) {
         hcq_device *device = OPEN_WITH(0, .inflight = 1);
         hcq_buffer a = make_buffer(device, sizeof bytes, 0);
         hcq_buffer b = make_buffer(device, sizeof bytes, 0);
-        hold_reset();
         hcq_point done = hold_device(device, NULL), last = done;
         if (test_info(device).copy_lanes != 0) { /* fills the copy lane, too */
             hcq_queue *q = make_queue(device, HCQ_COPY);

@@ -26,7 +26,6 @@ TEST(device_references) {
 TEST(closed_by_one_only) {
     blocked_call first = {.device = test_open(0, NULL)};
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hold_reset();
     (void)hold_device(first.device, NULL);
     CHECK_OK(hcq_device_retain(first.device));
     CHECK(pthread_create(&first.thread, NULL, blocked_close, &first) == 0);
@@ -114,7 +113,6 @@ TEST(the_end_does_not_wait_for_others) {
         desc.timeout_ns = BOUND / 2;
         test_forced.counter_limit = 16;
         hcq_device *idle = test_open(2, &desc);
-        hold_reset();
         hcq_point done = hold_device(T.dev, &first);
         CHECK_OK(submit_lists(device, &gate, &second, HCQ_UNORDERED, &held));
         if (lost) {
@@ -149,7 +147,6 @@ TEST(close_with_failures_above_others) {
             low[i] = make_gate(T.dev);
             CHECK_INDEX(hcq_queue_signal(slow, low[i]), i + 1);
         }
-        hold_reset();
         hcq_point done = hold_start(slow, T.dev), last = hcq_at(low[2].signal, 2);
         for (int i = 0; i < 2; i++) {
             int this_one = bad >> i & 1;
@@ -199,7 +196,6 @@ TEST(notices_end_with_their_device) {
         hcq_point gate = make_gate(T.dev), raise = hcq_at(mine, 1), theirs, held, over;
         hcq_point would = hcq_at(make_signal(T.dev, 0), 1);
         intptr_t handle = -1;
-        hold_reset();
         if (runs) {
             theirs = hold_device(T.dev, &raise);
         } else {
@@ -245,7 +241,6 @@ TEST(queue_outlives_its_submit) {
     closes.device = test_open(0, NULL);
     submits.device = full;
     submits.queue = make_queue(closes.device, HCQ_COMPUTE);
-    hold_reset();
     hcq_point done = hold_device(full, NULL);
     pthread_create(&submits.thread, NULL, blocked_submit, &submits);
     for (int i = 0; i < 4; i++) { /* it may sleep on its way in, for the lock: that is free now */
@@ -304,7 +299,6 @@ TEST(memory_outlives_running_work) {
         blocked_call call = {0};
         hcq_point gate = make_gate(T.dev), done;
         memset(bytes, 0x5c, sizeof bytes);
-        hold_reset();
         call.device = test_open(0, NULL);
         hcq_buffer x = make_buffer(call.device, sizeof bytes, 0);
         hcq_buffer y = make_buffer(T.dev, sizeof bytes, 0);

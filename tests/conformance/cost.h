@@ -158,7 +158,6 @@ static uint64_t raises_follow(uint32_t n, int failed) {
     hcq_point gate = make_gate(device), wait = hcq_at(s, failed ? 2 : 1);
     hcq_queue *q = make_holder(device);
     CHECK_INDEX(failed ? hcq_queue_signal(q, hcq_at(s, 1)) : hcq_queue_timestamp(q, s), 1);
-    hold_reset();
     hcq_point done = hold_start(q, device);
     for (uint32_t i = 0; i < n; i++) {
         hcq_point raise = hcq_at(s, i + wait.value);

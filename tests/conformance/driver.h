@@ -368,7 +368,6 @@ TEST(clock_by_submissions) {
     CHECK_OK(hcq_close(device));
     desc.timeout_ns = SECOND / 50;
     CHECK_OK(hcq_open("NOCLOCK", &desc, &device));
-    hold_reset();
     hcq_point done = hold_device(device, NULL);
     hcq_result late = hcq_device_clock(device, &stuck);
     HOLD_END(done);
@@ -538,7 +537,6 @@ TEST(queries_agree) {
         CHECK(info.copy_lanes == 0 && !(info.features & HCQ_FEATURE_COPY_LANE));
     }
     if (T.variant->test.no_native_wait) { /* else it waits on the hardware */
-        hold_reset();
         hcq_point first = hold_device(dev2(), NULL), then;
         CHECK_OK(submit_behind(make_queue(T.dev, HCQ_COPY), T.dev, &first, &then));
         CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 1);

@@ -229,7 +229,6 @@ TEST(explain_what_is_over) {
 TEST(explain_a_failure_before_lower_values) {
     hcq_signal s = labelled_signal(T.dev, "result");
     hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), gate = make_gate(T.dev), failed;
-    hold_reset();
     (void)hold_device(T.dev, &low);
     CHECK_OK(submit_lists(T.dev, &gate, &high, HCQ_UNORDERED, &failed));
     CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, NULL));
@@ -286,7 +285,6 @@ TEST(explain_the_wait_that_is_left) {
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
     CHECK_INDEX(hcq_queue_host(second, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
-    hold_reset();
     (void)hold_device(T.dev, &waits[0]);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
     CHECK_OK(submit_waits(dev2(), waits, 2, NULL, 0, &after));
@@ -520,7 +518,6 @@ TEST(explain_versions_in_use) {
     CHECK_INDEX(record_word(q, word, 0, 4), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_bind(q, device));
-    hold_reset();
     for (int i = 0; i < 2; i++) {
         CHECK_OK(SUBMIT(device, q, &done[i], .values = &values[i], .value_count = 1,
                         .waits = &gates[i], .wait_count = 1, .flags = HCQ_UNORDERED));

@@ -67,7 +67,6 @@ TEST(a_host_failure_begins_at_once) {
     hcq_signal s = make_signal(T.dev, 1);
     hcq_point five = hcq_at(s, 5);
     uint64_t value = 9;
-    hold_reset();
     hcq_point done = hold_device(T.dev, &five);
     CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_NATIVE, NULL));
     CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL)); /* the first stays */
@@ -89,7 +88,6 @@ TEST(a_lost_raise_takes_no_other) {
         hcq_point three = hcq_at(s, 3), seven = hcq_at(s, 7), nine = hcq_at(s, 9);
         hcq_point go = make_gate(T.dev), bad = make_gate(T.dev), done, high;
         uint64_t value = 0;
-        hold_reset();
         hcq_point low = hold_device(devices[i], &three);
         CHECK_OK(submit_lists(devices[!i], &go, &seven, HCQ_UNORDERED, &high));
         CHECK_OK(submit_lists(T.dev, &bad, &nine, HCQ_UNORDERED, &done));
@@ -164,7 +162,6 @@ TEST(refused_batch_leaves_no_trace) {
     hcq_device *device = test_open(0, &desc);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
-    hold_reset();
     hcq_point before = hold_device(device, NULL), done = {{0}, 0};
     __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
     hcq_result refused = SUBMIT(device, q, &done, .waits = &before, .wait_count = 1, .affinity = 1);

@@ -121,7 +121,6 @@ TEST(bridge_stays_until_it_is_crossed) {
     uint32_t words[64];
     hcq_point done;
     CHECK_OK(hcq_copyout(words, src, 256));
-    hold_reset();
     CHECK_INDEX(hcq_queue_append(g, hold), 0);
     CHECK_OK(hcq_queue_access(g, 0, out, HCQ_ARG_OUT));
     CHECK_INDEX(hcq_queue_copy(g, out, src, 256), 1);
@@ -180,7 +179,6 @@ TEST(far_copies_wait_for_room) {
     hcq_point hold, done;
     CHECK_INDEX(hcq_queue_copy(q, out, src, 256), 0);
     CHECK_OK(hcq_device_synchronize(full, BOUND));
-    hold_reset();
     hold = hold_device(full, NULL);
     log_clear();
     CHECK_OK(hcq_queue_submit(q, other, &done));

@@ -190,9 +190,7 @@ TEST(graphs_append) {
         const uint32_t first = i ? 3 : 0, second = 41 + i; /* a fill of the launch before */
         const hcq_value values[3] = {hcq_value_buffer(inputs[0]), hcq_value_buffer(inputs[1]),
                                      hcq_value_number(41 + i)};
-        if (i == 2) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
+        CHECK_OK(i == 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit_with(g, T.dev, values, 3, 0, NULL));
         CHECK_U64(READ32(inputs[1], 0), mixed(mixed(0, first, 1), first, 1));
         CHECK_U64(READ32(inputs[1], 1), mixed(mixed(0, second, 1), second, 1));
@@ -329,7 +327,6 @@ TEST(empty_is_idle_before) {
     CHECK_INDEX(hcq_queue_fill(hold, busy, 5000, 1, 4), 1);
     CHECK_INDEX(hcq_graph_alloc(g, T.dev, 5000, 0, &e), 0);
     CHECK_INDEX(hcq_queue_fill(g, e, 5000, 2, 4), 1);
-    hold_reset();
     hcq_point done = hold_start(hold, T.dev);
     CHECK_OK(hcq_free(busy));
     const uint64_t cached = test_query(T.dev, HCQ_QUERY_CACHED_BYTES);

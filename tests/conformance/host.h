@@ -509,7 +509,6 @@ TEST(service_thread_can_be_kicked) {
     hcq_queue *busy = make_holder(T.dev), *quick = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_host(busy, host_counts, &counter), 1);
     CHECK_INDEX(hcq_queue_host(quick, host_counts, &counter), 0);
-    hold_reset();
     hcq_point done = hold_start(busy, T.dev);
     for (uint32_t i = 0; i < N; i++) { /* follows nothing: due as soon as it is submitted */
         CHECK_OK(submit_queue(quick, T.dev, NULL, NULL, HCQ_UNORDERED, NULL));

@@ -30,7 +30,6 @@ TEST(any_number_in_flight) {
         for (uint32_t k = 0; k < limits_until(1025); k++) {
             hcq_signal s = make_signal(T.dev, 0);
             hcq_point gate = make_gate(T.dev), done = {{0}, 0}, raise;
-            hold_reset();
             hcq_point first = way ? hold_device(T.dev, NULL) : gate;
             for (uint32_t i = 0; i < limits_counts[k]; i++) {
                 raise = hcq_at(s, i + 1);

@@ -21,7 +21,6 @@ TEST(numbers_to_come_are_told) {
         const uint32_t ahead = way & 1 ? 3 : 0, waits = way & 2, host = way & 4;
         static uint32_t go;
         go = 0;
-        hold_reset();
         w = (blocked_call){.count = 1, .timeout_ns = BOUND};
         w.points[0] = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) + ahead);
         if (waits) {

@@ -73,7 +73,6 @@ TEST(copy_lane_overlaps_compute) {
     hcq_queue *copy = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(copy, copied, source, 256), 0);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    hold_reset();
     hcq_point held = hold_device(T.dev, NULL), done;
     CHECK_OK(hcq_queue_submit(copy, T.dev, &done));
     WAIT_OK(done);
@@ -425,7 +424,6 @@ TEST(the_same_again_at_a_bad_time) {
             GATE_END(gate, done);
             CHECK_U64(READ32(b, 0), 41);
         }
-        hold_reset();
         hold = hold_device(device, NULL);
         CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_TIMEOUT);
         CHECK_RESULT(hcq_close(device), HCQ_TIMEOUT);

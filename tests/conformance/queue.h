@@ -457,9 +457,7 @@ TEST(large_arguments) {
             want = want * 31u + args.words[i];
         }
         CHECK_INDEX(record_one(q, program, &args, info.kernargs_size), 0);
-        if (round % 2) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(round % 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         memset(&args, 0, sizeof args);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         CHECK_U64(READ32(a, 0), want);

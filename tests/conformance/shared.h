@@ -460,7 +460,10 @@ static void hold_wait(void) {
     word_until(&SEEN->hold_go, 1);
 }
 
+static const char *hold_of;            /* the test */
+
 static void hold_reset(void) {
+    hold_of = T.running;
     test_gate(GATE_HOLD, hold_wait);
     __atomic_store_n(&SEEN->hold_go, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&SEEN->hold_began, 0, __ATOMIC_RELEASE);
@@ -475,9 +478,13 @@ static int holds(void) {               /* none of the kernels has ended */
     return __atomic_load_n(&SEEN->hold_ended, __ATOMIC_ACQUIRE) == 0;
 }
 
-/* A compute queue that holds its lane; the test may record more behind it. */
+/* A compute queue that holds its lane, until the next hold_release; the test may record more
+   behind it. */
 static hcq_queue *make_holder(hcq_device *device) {
     test_needs_threads();
+    if (hold_of != T.running || __atomic_load_n(&SEEN->hold_go, __ATOMIC_ACQUIRE)) {
+        hold_reset();
+    }
     hcq_program *hold = make_kernel(device, HCQ_CPU_PROGRAM("hold", k_hold));
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(record_one(q, hold, NULL, 0), 0);

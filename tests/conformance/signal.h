@@ -70,7 +70,6 @@ TEST(a_repeated_value_gets_one_answer) {
             hcq_point five = hcq_at(s, 5), three = hcq_at(s, 3), gate = make_gate(T.dev), first;
             hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
             CHECK_INDEX(hcq_queue_signal(q, recorded ? five : hcq_at(other, 1)), 0);
-            hold_reset();
             if (way == 1) {
                 first = hold_device(T.dev, &five);
             } else {

@@ -50,7 +50,6 @@ TEST(trace_writes_down) {
     hcq_buffer a = make_words(T.dev, 12345);
     hcq_point added, copied, elsewhere;
     CHECK_OK(hcq_queue_label(q, "written"));
-    hold_reset();
     CHECK_INDEX(record_add(q, make_add(T.dev), a, 3, 15), 1);
     CHECK_OK(hcq_queue_submit(q, T.dev, &added));
     CHECK_INDEX(hcq_queue_wait(copy, added), 0);
@@ -104,7 +103,6 @@ TEST(trace_registers_once) {
 /* Work of `b` waits for work of `a` that runs. */
 static void trace_one_waits(hcq_device *a, hcq_device *b) {
     hcq_point raise = make_gate(b), done;
-    hold_reset();
     (void)hold_device(a, &raise);
     CHECK_OK(submit_lists(b, &raise, NULL, 0, &done));
     test_sleep_ms(2);

@@ -121,9 +121,7 @@ static void start_services(void) {
 static void run_path(hcq_result (*path)(bench *), bench *b, int rounds) {
     for (int i = 0; i < rounds; i++) {
         CHECK_OK(path(b));
-        if (i % DEPTH == 0) {
-            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        }
+        CHECK_OK(i % DEPTH == 0 ? hcq_device_synchronize(T.dev, BOUND) : HCQ_OK);
     }
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_device_synchronize(dev2(), BOUND));

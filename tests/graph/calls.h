@@ -221,35 +221,27 @@ static hcq_result run_host_mix(void *user) {
     return HCQ_OK;
 }
 
-static hcq_result custom_on_cpu(void *user, void *native, const void *payload) {
-    fill_payload p;
-    (void)native;
-    (void)user;
-    memcpy(&p, payload, sizeof p);
-    fill_bytes(HCQ_PTR(unsigned char, p.address), p.size, p.value, 4);
-    return HCQ_OK;
-}
-
-static hcq_result custom_on_mock(void *user, void *native, const void *payload) {
+/* The CPU gives nothing native. */
+static hcq_result custom_encode(void *user, void *native, const void *payload) {
     fill_payload p;
     (void)user;
     memcpy(&p, payload, sizeof p);
-    mock_custom_fill(native, p.address, p.size, p.value, 4);
-    return HCQ_OK;
-}
-
 #ifdef TEST_GPU
-static hcq_result custom_on_gpu(void *user, void *native, const void *payload) {
-    fill_payload p;
-    (void)user;
-    memcpy(&p, payload, sizeof p);
-    return test_gpu_fill(native, p.address, p.size, p.value);
-}
+    if (native && is_gpu()) {
+        return test_gpu_fill(native, p.address, p.size, p.value);
+    }
 #endif
+    if (native) {
+        mock_custom_fill(native, p.address, p.size, p.value, 4);
+    } else {
+        fill_bytes(HCQ_PTR(unsigned char, p.address), p.size, p.value, 4);
+    }
+    return HCQ_OK;
+}
 
 static const hcq_custom_type custom_fill = {
     "own fill", sizeof(fill_payload),
-    {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, TEST_GPU_ENCODE(custom_on_gpu)},
+    {{"CPU", custom_encode}, {"MOCK", custom_encode}, TEST_GPU_ENCODE(custom_encode)},
     {{0, 0}}, NULL
 };
 
