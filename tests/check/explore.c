@@ -4,8 +4,6 @@
 
    explore [cpu] [--seed N]
    explore trace SEED          prints what a run with that seed did, as a number */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #ifndef HCQ_CHECK
 #define HCQ_CHECK
 #endif

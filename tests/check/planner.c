@@ -3,8 +3,6 @@
    planner [VARIANT] [--quick] */
 static unsigned planned, forgotten;    /* edges so far; the one to forget */
 #define HCQI_PLAN_FORGETS (planned++ == forgotten)
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #ifndef HCQ_CHECK
 #define HCQ_CHECK
 #endif

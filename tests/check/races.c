@@ -3,8 +3,6 @@
    the call to add, and its mended twin is not.
 
    races [VARIANT] */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #ifndef HCQ_CHECK
 #define HCQ_CHECK
 #endif

@@ -1,7 +1,6 @@
 /* after.h - memory as a step in the order of work: allocated and freed behind
    points, kept while somebody uses it; eager calls beside work that is held, which
    neither block nor overtake. Part of conformance.c. */
-#include "shared.h"
 
 /* ---- alloc_after ---- */
 
@@ -339,9 +338,7 @@ static void copyin_whole(hcq_device *device, hcq_buffer buffer) {
     for (int round = 0; round < 3; round++) {
         hcq_point gate = make_gate(device);
         CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-        log_clear();
-        CHECK_RESULT(hcq_copyin(buffer, in, sizeof in), HCQ_ERROR_LIMIT);
-        CHECK(log_has("copyin of 12289 bytes"));
+        CHECK_SAYS(hcq_copyin(buffer, in, sizeof in), HCQ_ERROR_LIMIT, "copyin of 12289 bytes");
         CHECK_U64(test_query(device, HCQ_QUERY_HELD), 1);
         if (round == 2) {              /* the same in three parts */
             for (uint32_t i = 0; i < STAGES; i++) {

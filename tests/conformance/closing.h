@@ -1,6 +1,5 @@
 /* closing.h - a device is closed, in the middle of anything: what is finished, what
    is cancelled, who is told, and references to it. Part of conformance.c. */
-#include "shared.h"
 
 /* ---- references ---- */
 
@@ -168,15 +167,12 @@ TEST(close_with_failures_above_others) {
             }
             CHECK(closed || hcq_close(device) == HCQ_OK);
         }
-        uint64_t value = 9;
-        CHECK_RESULT(hcq_signal_value(low[2].signal, &value), HCQ_ERROR_HOST);
-        CHECK_U64(value, 0);
+        CHECK_VALUE(low[2].signal, HCQ_ERROR_HOST, 0);
         HOLD_END(done);
 
         WAIT_OK(low[2]);
         WAIT_RESULT(last, HCQ_ERROR_HOST);
-        CHECK_RESULT(hcq_signal_value(low[2].signal, &value), HCQ_ERROR_HOST);
-        CHECK_U64(value, 1);
+        CHECK_VALUE(low[2].signal, HCQ_ERROR_HOST, 1);
         CHECK_OK(hcq_signal_reset(low[2].signal, 0));
         CHECK_OK(hcq_signal_set(low[2].signal, 7));
         WAIT_OK(last);

@@ -4,9 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE                    /* sparse memory */
 #endif
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
-#include "support/util.h"
+#include "shared.h"     /* what several of them use */
 
 #include "devices.h"
 #include "memory.h"

@@ -1,7 +1,5 @@
 /* cost.h - what is pending does not make calls dearer and wakes nobody for nothing. Part
    of conformance.c. */
-#include "shared.h"
-
 #include <sys/resource.h>
 
 static uint64_t thread_ns(void) {      /* others on this CPU do not count */

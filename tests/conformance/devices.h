@@ -1,7 +1,6 @@
 /* devices.h - results, dumps, clocks; many devices, one that is closed while others use
    it, one that is opened meanwhile. What waits across devices, and for one that goes, see
    random/answers.c. Part of conformance.c. */
-#include "shared.h"
 
 TEST(results_have_names) {
     static const hcq_result all[] = {

@@ -1,6 +1,5 @@
 /* driver.h - registries, drivers, who lives how long, what devices
    say about themselves, and which programs ran. Part of conformance.c. */
-#include "shared.h"
 
 /* ---- backends made up for these tests: the mock under other names ---- */
 

@@ -1,7 +1,6 @@
 /* errors.h - messages: loggers miss no line (what they may call, see host.h), the
    default one writes to stderr, and a line says what was wrong. What is refused at
    all stands in core/misuse.txt. Part of conformance.c. */
-#include "shared.h"
 
 /* ---- none is lost ---- */
 
@@ -308,9 +307,8 @@ TEST(no_timeout_is_silent) {
 /* One line with both texts for a refused call. */
 #define CHECK_LINE(call, want, first, second) \
     do { \
-        log_clear(); \
-        CHECK_RESULT((hcq_result)(call), want); \
-        CHECK(log_has(first) && log_has(second)); \
+        CHECK_SAYS(call, want, first); \
+        CHECK(log_has(second)); \
         CHECK_U64(T.log.lines, 1); \
     } while (0)
 

@@ -1,6 +1,5 @@
 /* explain.h - why a wait does not end: hcq_explain, and the same text in the log. The
    words looked for are the stable ones, not whole sentences. Part of conformance.c. */
-#include "shared.h"
 
 /* Is submission `number` in the text, as "#7" and not as part of "#71"? */
 static int explain_has_number(const char *text, uint64_t number) {

@@ -1,7 +1,6 @@
 /* failure.h - failures: how far they travel, and no further; from which value on a
    signal has failed; native refusals and lost devices. That answers stay exact among
    many of them is random/answers.c's. Part of conformance.c. */
-#include "shared.h"
 
 /* ---- how far they travel ---- */
 
@@ -66,7 +65,6 @@ TEST(forgotten_answers_say_so) {
 TEST(a_host_failure_begins_at_once) {
     hcq_signal s = make_signal(T.dev, 1);
     hcq_point five = hcq_at(s, 5);
-    uint64_t value = 9;
     hcq_point done = hold_device(T.dev, &five);
     CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_NATIVE, NULL));
     CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL)); /* the first stays */
@@ -75,8 +73,7 @@ TEST(a_host_failure_begins_at_once) {
     CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
     HOLD_END(done);
     CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_NATIVE);
-    CHECK_U64(value, 1);
+    CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
 }
 
 /* A raise that comes too late for a signal that failed, on another lane and looked
@@ -220,9 +217,8 @@ TEST(lost_device) {
     }
     CHECK_OK(test_poll(before));
     CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
-    log_clear();
-    CHECK_RESULT(hcq_queue_submit(again, device, NULL), HCQ_ERROR_LOST);
-    CHECK(log_has("takes no work"));   /* the backend is not asked */
+    CHECK_SAYS(hcq_queue_submit(again, device, NULL), HCQ_ERROR_LOST,
+               "takes no work");       /* the backend is not asked */
     CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
     hcq_error_info error;
     CHECK_OK(hcq_device_error_take(device, &error));

@@ -1,7 +1,5 @@
 /* far.h - copies recorded between devices, whoever sees whose memory, and the time of a
    graph's run. Part of conformance.c. */
-#include "shared.h"
-#include "graph.h"
 
 /* `near` is changed on its device, goes to `far` on another, and comes back as `again`,
    which is changed, too. What was copied in on either device is there. */
@@ -222,12 +220,6 @@ TEST(far_copies_are_seen) {
     CHECK(out != NULL ? copies[0] == 1 && copies[1] == 1 : copies[0] + copies[1] == 1);
 }
 
-static hcq_result host_sleeps(void *user) {
-    (void)user;
-    mock_sleep(2000000);
-    return HCQ_OK;
-}
-
 /* A first and a last command take the time of a run, whichever devices took part. One of
    an appended queue takes that of its device. */
 TEST(graph_takes_its_time) {
@@ -241,7 +233,7 @@ TEST(graph_takes_its_time) {
     CHECK_OK(hcq_signal_destroy(gone));
     CHECK_INDEX(hcq_queue_timestamp(g, first), 1);
     CHECK_INDEX(record_add(g, make_add(T.dev), make_words(T.dev, 1), 0, 1), 2);
-    CHECK_INDEX(hcq_queue_host(g, host_sleeps, NULL), 3);
+    CHECK_INDEX(record_sleep(g, 2000000), 3);
     CHECK_OK(hcq_queue_access(g, 3, make_words(dev2(), 1), HCQ_ARG_OUT));
     CHECK_OK(hcq_graph_edge(g, 1, 3)); /* else it may begin before that */
     CHECK_INDEX(hcq_queue_timestamp(g, last), 4);

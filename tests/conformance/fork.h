@@ -1,7 +1,5 @@
 /* fork.h - a child of fork meets closed devices, whatever its parent's
    threads were doing, and opens its own. */
-#include "shared.h"
-
 #include <sys/wait.h>
 
 #ifndef __has_feature

@@ -1,9 +1,6 @@
 /* graph.h - graphs: appended recordings, memory of their own; and what the other files of
    graphs use. What random graphs see (tests/graph) is not told again here. Part of
    conformance.c. */
-#pragma once
-
-#include "shared.h"
 
 /* ---- commands that tell when they ran ---- */
 

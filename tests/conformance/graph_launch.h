@@ -1,7 +1,5 @@
 /* graph_launch.h - a launch among other submissions, its waits, and how it fails.
    Part of conformance.c. */
-#include "shared.h"
-#include "graph.h"
 
 /* ---- other work ---- */
 

@@ -1,7 +1,5 @@
 /* graph_limits.h - graphs as text and read back, their limits, objects and devices
    that go while a launch is under way, what tells of it. Part of conformance.c. */
-#include "shared.h"
-#include "graph.h"
 
 /* ---- what was recorded ---- */
 
@@ -111,8 +109,7 @@ TEST(launches_beyond_the_parked_limit) {
         CHECK_RESULT(submit_behind(g, home, &gate, &done), HCQ_ERROR_LIMIT);
         CHECK_TAKEN(home, before, accepted);
         GATE_END(gate, last);
-        CHECK_OK(hcq_queue_submit(g, home, &done));
-        WAIT_OK(done);
+        RUN_OK(g, home);
         CHECK_U64(READ32(a, 0), accepted + 1);
         CHECK_U64(READ32(b, 0), accepted + 1);
         hcq_queue_destroy(g);
@@ -261,8 +258,7 @@ TEST(device_of_a_launch_fails) {
             CHECK_RESULT(hcq_queue_submit(g, home, NULL), HCQ_ERROR_LOST);
         } else {
             CHECK_OK(hcq_device_synchronize(failing, BOUND));
-            CHECK_OK(hcq_queue_submit(g, home, &done));
-            WAIT_OK(done);
+            RUN_OK(g, home);
             CHECK(mark_at(0) < mark_at(1) && mark_at(1) < mark_at(2));
         }
         (void)hcq_close(failing);

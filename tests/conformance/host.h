@@ -1,7 +1,6 @@
 /* host.h - commands that call functions of the user, by the host or where they are encoded:
    what they see, what may be called from them and from notifications, how they fail, and
    whose turn it is on the thread that runs them. Part of conformance.c. */
-#include "shared.h"
 
 typedef struct host_view { const uint32_t *word; uint32_t seen; } host_view;
 
@@ -18,15 +17,13 @@ TEST(host_command_sees_memory) {
     host_view view = {(const uint32_t *)a.host, 0};
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *add = make_add(T.dev);
-    hcq_point done;
     CHECK_INDEX(record_add(q, add, a, 0, 21), 0);
     CHECK_INDEX(hcq_queue_host(q, host_look, &view), 1);
     CHECK_INDEX(record_add(q, add, a, 0, 1), 2);
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 8, 4), hcq_view(a, 4, 4), 4), 3);
     for (uint32_t i = 0; i < 20; i++) {
         ((uint32_t *)a.host)[1] = 1000 + i;
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
+        RUN_OK(q, T.dev);
         CHECK_U64(view.seen, i * 22 + 21);
         CHECK_U64(((const uint32_t *)a.host)[2], 1000 + i);
     }
@@ -77,8 +74,7 @@ TEST(commands_fail) {
         CHECK_OK(custom ? hcq_queue_update_custom(q, 2, &p) : HCQ_OK);
         CHECK_OK(hcq_signal_reset(before, 0));
         CHECK_OK(hcq_signal_reset(after, 0));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
+        RUN_OK(q, T.dev);
         WAIT_OK(hcq_at(after, 1));
         CHECK_U64(READ32(a, 0), 2);
         CHECK_U64(READ32(a, 4), custom ? 5 : 0);
@@ -413,12 +409,6 @@ TEST(callbacks_call_hcq) {
 
 /* ---- whose turn it is ---- */
 
-static hcq_result host_nap(void *user) {
-    (void)user;
-    mock_sleep(30000000);
-    return HCQ_OK;
-}
-
 /* What waits for another device's work goes on although no thread is in hcq. */
 TEST(releases_without_anybody_asking) {
     for (int round = 0; round < 6; round++) {
@@ -427,7 +417,7 @@ TEST(releases_without_anybody_asking) {
         hcq_queue *after = make_queue(dev2(), HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 4), b = make_words(dev2(), 4);
         uint32_t flag = 0;
-        CHECK_INDEX(hcq_queue_host(slow, host_nap, NULL), 0);
+        CHECK_INDEX(record_sleep(slow, 30000000), 0);
         CHECK_INDEX(record_word(slow, a, 1, 4), 1);
         CHECK_INDEX(hcq_queue_signal(slow, hcq_at(s, 1)), 2);
         CHECK_INDEX(hcq_queue_wait(after, hcq_at(s, 1)), 0);

@@ -1,5 +1,4 @@
 /* indirect.h - grids that a kernel reads from memory when it runs. Part of conformance.c. */
-#include "shared.h"
 
 /* Records x, a variable, into words 1, 1, 1, 1, of which the last three are the grid. */
 static void record_x(hcq_queue *q, hcq_buffer in) {

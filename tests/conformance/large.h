@@ -1,7 +1,5 @@
 /* Sizes and places that 32 bits do not hold, in memory that is mostly the same pages
    again and again. Part of conformance.c. */
-#include "shared.h"
-
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -157,11 +155,9 @@ TEST(places_beyond_4_gib) {
         large_write(a, &one, 1);
         large_write(c, &two, 2);
         hcq_queue *q = make_queue(dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
-        hcq_point done;
         large_record(q, put, a, &one, c, &two);
         CHECK_OK(graph ? hcq_queue_bind(q, dev) : HCQ_OK);
-        CHECK_OK(hcq_queue_submit(q, dev, &done));
-        WAIT_OK(done);
+        RUN_OK(q, dev);
         large_is(a, &one);
         large_is(c, &two);
     }

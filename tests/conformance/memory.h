@@ -1,5 +1,4 @@
 /* Buffers, the cache, copies, eager order. Part of conformance.c. */
-#include "shared.h"
 
 /* Blocks of every kind, zeroed if asked for, also where others have used them. */
 TEST(zeros_around_every_size) {
@@ -197,15 +196,14 @@ TEST(import_host_memory) {
         mine[i] = want[i] = i;
     }
     for (int after = 0; after < 2; after++) {
-        hcq_point gate = make_gate(T.dev), freed = gate, done;
+        hcq_point gate = make_gate(T.dev), freed = gate;
         want[63] += 5;
         CHECK_OK(hcq_import(T.dev, mine, sizeof mine, 0, &buffer));
         CHECK(buffer.host == mine);
         CHECK_OK(after ? hcq_free_after(buffer, &gate, 1, &freed) : HCQ_OK);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         CHECK_INDEX(record_add(q, make_add(T.dev), buffer, 63, 5), 0);
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
+        RUN_OK(q, T.dev);
         CHECK(memcmp(mine, want, sizeof mine) == 0);
         GATE_END(gate, freed);
         CHECK_RESULT(hcq_free(buffer), after ? HCQ_ERROR_CLOSED : HCQ_OK);

@@ -1,8 +1,6 @@
 /* notify.h - notifications, and handles for event loops: when they come, once, in
    which order and from which thread, and how they are taken back. Part of
    conformance.c. */
-#include "shared.h"
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #ifdef __linux__

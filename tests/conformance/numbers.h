@@ -1,6 +1,5 @@
 /* Numbers of a device's timeline that are still to come; raises that end in any
    order. Part of conformance.c. */
-#include "shared.h"
 
 /* Submits `ahead` short submissions and one that lasts until it is let go. */
 static void number_submit(uint32_t ahead, int host, uint32_t *go) {

@@ -1,7 +1,6 @@
 /* order.h - lanes beside each other, waits for a device, limits, and what goes before a
    recording is submitted or runs. What runs after what, see random/answers.c. Part of
    conformance.c. */
-#include "shared.h"
 
 /* ---- between lanes ---- */
 
@@ -34,12 +33,6 @@ TEST(any_lane_spreads_the_queues_of_one) {
     CHECK_OK(hcq_close(device));
 }
 
-static hcq_result host_naps(void *user) { /* so that its end finds somebody who waits */
-    (void)user;
-    mock_sleep(1000000);
-    return HCQ_OK;
-}
-
 /* Finished work is no load, also if nobody has looked at its lane since; any other number
    counts round. Lane 2 of four is the only one that nothing holds. */
 TEST(any_lane_is_the_least_busy) {
@@ -50,7 +43,7 @@ TEST(any_lane_is_the_least_busy) {
     hcq_queue *q[6];
     for (uint32_t i = 0; i < 6; i++) {
         q[i] = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(q[i], host_naps, NULL), 0);
+        CHECK_INDEX(record_sleep(q[i], 1000000), 0); /* so that its end finds who waits */
     }
     for (uint32_t i = 0; i < 6 + 4; i++) {
         const uint64_t lane = i < 4 ? held[i] : i == 4 ? 7 : i == 5 ? 6 : HCQ_ANY_LANE;
@@ -73,9 +66,8 @@ TEST(copy_lane_overlaps_compute) {
     hcq_queue *copy = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(copy, copied, source, 256), 0);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    hcq_point held = hold_device(T.dev, NULL), done;
-    CHECK_OK(hcq_queue_submit(copy, T.dev, &done));
-    WAIT_OK(done);
+    hcq_point held = hold_device(T.dev, NULL);
+    RUN_OK(copy, T.dev);
     CHECK(holds());
     hold_release();
     WAIT_OK(held);
@@ -147,8 +139,7 @@ TEST(parked_limit_refuses) {
     CHECK_U64(hcq_device_timeline_value(device), number); /* no number was used up */
     CHECK_OK(hcq_signal_set(gate, 1));
     WAIT_OK(last);
-    CHECK_OK(hcq_queue_submit(q, device, &last));
-    WAIT_OK(last);
+    RUN_OK(q, device);
     CHECK_U64(READ32(a, 0), 101);
     CHECK(test_query(device, HCQ_QUERY_COUNTER_SWAPS) >= 101 / 16);
     CHECK_OK(hcq_close(device));

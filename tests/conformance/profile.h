@@ -1,6 +1,5 @@
 /* profile.h - the profile: every command that ran, when and where, and
    nothing else changed by it. Part of conformance.c. */
-#include "shared.h"
 
 enum { PROFILE_EVENTS = 4096 };
 

@@ -1,5 +1,4 @@
 /* Recording, programs, grids, fills. Part of conformance.c. */
-#include "shared.h"
 
 /* What is read back of a command. */
 static void check_command(hcq_queue *q, int32_t index, const hcq_command *want) {
@@ -74,9 +73,8 @@ TEST(every_command) {
     CHECK_RESULT(hcq_queue_command(q, 11, &c), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_queue_reset(q));
     CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
-    log_clear();
-    CHECK_INDEX(hcq_queue_fill(q, a, 260, 1, 4), HCQ_ERROR_INVALID); /* too long */
-    CHECK(log_has("queue 'the queue has one of more than ' command 1")); /* the label stays */
+    CHECK_SAYS(hcq_queue_fill(q, a, 260, 1, 4), HCQ_ERROR_INVALID, /* too long; the label stays */
+               "queue 'the queue has one of more than ' command 1");
     CHECK_OK(hcq_signal_destroy(s));
     CHECK(hcq_queue_wait(q, hcq_at(s, 1)) < 0); /* a later error does not replace it */
     CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
@@ -389,9 +387,8 @@ TEST(programs_are_described) {
     d = HCQ_CPU_PROGRAM("most", add_cpu, MOST);
     CHECK(memcmp(d.args, most, sizeof most) == 0 && most[HCQ_MAX_ARGS - 1] != HCQ_ARG_NONE);
     d = HCQ_CPU_PROGRAM("more", add_cpu, MOST, HCQ_ARG_I32);
-    log_clear();
-    CHECK_RESULT(hcq_program_create(T.dev, &d, &program), HCQ_ERROR_INVALID);
-    CHECK(log_has("args: number 63 is of no known kind"));
+    CHECK_SAYS(hcq_program_create(T.dev, &d, &program), HCQ_ERROR_INVALID,
+               "args: number 63 is of no known kind");
 #undef MOST
 #undef SIXTEEN
 #undef FOUR

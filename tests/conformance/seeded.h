@@ -1,6 +1,5 @@
 /* seeded.h - what devices without threads (cpu-seeded) cannot be asked for: the tests that
    are left out there, by name. Part of conformance.c. */
-#pragma once
 
 static const struct { const char *reason, *names; } seeded_not[] = {
 {"needs threads of its own",

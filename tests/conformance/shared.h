@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/syscall.h>
-#include <unistd.h>
 #include "support/util.h"
 
 #include <poll.h>
@@ -37,6 +36,24 @@ static void check_wait_orders(const hcq_point *points, uint32_t count, hcq_resul
         }
     }
 }
+
+/* What it shows, and whether it has failed. */
+static void value_is(const char *file, int line, hcq_signal signal, hcq_result result,
+                     uint64_t want) {
+    uint64_t value = ~want;
+    test_result(file, line, "hcq_signal_value", hcq_signal_value(signal, &value), result);
+    test_number(file, line, "the signal's value", value, want);
+}
+#define CHECK_VALUE(signal, result, want) \
+    value_is(__FILE__, __LINE__, (signal), (result), (want))
+
+/* A call that is refused, also while it records, and what the log says of it. */
+#define CHECK_SAYS(call, want, text) \
+    do { \
+        log_clear(); \
+        CHECK_RESULT((hcq_result)(call), want); \
+        CHECK(log_has(text)); \
+    } while (0)
 
 /* ---- queue ---- */
 
@@ -187,6 +204,16 @@ static hcq_result host_record(void *user) {
     host_log *log = (host_log *)user;
     log->calls++;
     return log->result;
+}
+
+/* Sleeps for so many nanoseconds. */
+static hcq_result host_sleeps(void *ns) {
+    mock_sleep((long)(intptr_t)ns);
+    return HCQ_OK;
+}
+
+static int32_t record_sleep(hcq_queue *q, intptr_t ns) {
+    return hcq_queue_host(q, host_sleeps, (void *)ns);
 }
 
 /* ---- after ---- */

@@ -1,7 +1,6 @@
 /* signal.h - a signal and its values: what it shows, who may raise it and how far,
    promises, resets, timestamps, references, its end. Who waits for it is in waits.h,
    how it fails in failure.h. Part of conformance.c. */
-#include "shared.h"
 
 /* ---- values ---- */
 
@@ -14,11 +13,9 @@ TEST(signal_values) {
     for (size_t i = 0; i < VALUES; i++) {
         const hcq_point made = hcq_at(make_signal(T.dev, values[i]), values[i]);
         const hcq_point set = hcq_at(host, values[i]), raise = hcq_at(queued, values[i]);
-        uint64_t value = 99;
         CHECK_OK(test_poll(made));
         CHECK(i + 1 == VALUES || test_poll(hcq_at(made.signal, values[i + 1])) == HCQ_TIMEOUT);
-        CHECK_OK(hcq_signal_value(made.signal, &value));
-        CHECK_U64(value, values[i]);
+        CHECK_VALUE(made.signal, HCQ_OK, values[i]);
         CHECK_RESULT(test_poll(set), i ? HCQ_TIMEOUT : HCQ_OK);
         CHECK_RESULT(hcq_signal_set(host, values[i]), i ? HCQ_OK : HCQ_ERROR_INVALID);
         CHECK_RESULT(hcq_signal_set(host, values[i]), HCQ_ERROR_INVALID); /* must rise */
@@ -26,8 +23,7 @@ TEST(signal_values) {
         CHECK_RESULT(test_poll(raise), i ? HCQ_TIMEOUT : HCQ_OK);
         CHECK_OK(i ? submit_lists(T.dev, NULL, &raise, 0, NULL) : HCQ_OK);
         WAIT_OK(raise);
-        CHECK_OK(hcq_signal_value(queued, &value));
-        CHECK_U64(value, values[i]);
+        CHECK_VALUE(queued, HCQ_OK, values[i]);
         CHECK_OK(hcq_signal_destroy(made.signal));
     }
     CHECK_RESULT(hcq_signal_set(host, (uint64_t)INT64_MAX + 1), HCQ_ERROR_INVALID);
@@ -43,9 +39,7 @@ TEST(signals_must_rise) {
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     WAIT_OK(hcq_at(s, 6));
     CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID); /* stale now */
-    uint64_t value = 0;
-    CHECK_OK(hcq_signal_value(s, &value));
-    CHECK_U64(value, 6);               /* nothing was submitted */
+    CHECK_VALUE(s, HCQ_OK, 6);         /* nothing was submitted */
     /* Between unordered producers the larger stands, the late one does nothing. */
     hcq_point high = hcq_at(s, 20), low = hcq_at(s, 10), open = hcq_at(make_signal(T.dev, 0), 1);
     hcq_point d1, d2;
@@ -56,8 +50,7 @@ TEST(signals_must_rise) {
     CHECK_OK(hcq_signal_set(open.signal, 1));
     WAIT_OK(d1);
     WAIT_OK(d2);
-    CHECK_OK(hcq_signal_value(s, &value));
-    CHECK_U64(value, 20);
+    CHECK_VALUE(s, HCQ_OK, 20);
     CHECK(log_has("10"));              /* the late one is logged */
 }
 
@@ -122,12 +115,10 @@ TEST(a_broken_promise_is_forgotten) {
 /* ---- resets and failures by the host ---- */
 
 TEST(signal_reset) {
-    uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 50);
     hcq_point wait = hcq_at(s, 60), raise = hcq_at(s, 70), done;
     CHECK_OK(hcq_signal_reset(s, 10)); /* down is legal here */
-    CHECK_OK(hcq_signal_value(s, &value));
-    CHECK_U64(value, 10);
+    CHECK_VALUE(s, HCQ_OK, 10);
     CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, &done));
     CHECK_RESULT(hcq_signal_reset(s, 0), HCQ_ERROR_BUSY); /* somebody waits */
     CHECK_OK(hcq_signal_set(s, 60));
@@ -144,8 +135,7 @@ TEST(signal_reset) {
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_signal_reset(s, 0));
     CHECK_RESULT(hcq_signal_reset(s, (uint64_t)INT64_MAX + 1), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_signal_value(s, &value));
-    CHECK_U64(value, 0);
+    CHECK_VALUE(s, HCQ_OK, 0);
     CHECK_RESULT(test_poll(raise), HCQ_TIMEOUT); /* the old 70 does not count */
     CHECK_OK(submit_lists(T.dev, NULL, &raise, 0, &done));
     WAIT_OK(raise);
@@ -186,8 +176,7 @@ TEST(signal_failure) {
     hcq_signal_fail(s, HCQ_ERROR_LOST, NULL); /* the first one stays */
     CHECK_OK(test_poll(hcq_at(s, 5)));  /* reached is reached */
     CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_HOST);
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_HOST);
-    CHECK_U64(value, 5);
+    CHECK_VALUE(s, HCQ_ERROR_HOST, 5);
     CHECK_RESULT(hcq_signal_set(s, 9), HCQ_ERROR_HOST);
     CHECK_RESULT(test_poll(hcq_at(s, 9)), HCQ_ERROR_HOST);
     CHECK_OK(hcq_signal_reset(s, 5));  /* forgets the failure */
@@ -238,7 +227,7 @@ TEST(signal_timestamps) {
         hcq_signal t = make_signal(T.dev, 0);
         hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
         hcq_buffer buffer = make_words(T.dev, 65536);
-        uint64_t last = 0, value = 0, stamp = 77;
+        uint64_t last = 0, stamp = 77;
         CHECK_OK(hcq_signal_timestamp(s[0], &stamp));
         CHECK_U64(stamp, 0);
         CHECK_INDEX(hcq_queue_timestamp(q, s[0]), 0);
@@ -257,8 +246,7 @@ TEST(signal_timestamps) {
         if (profiles) {
             check_profiled_stamps(15);
         }
-        CHECK_OK(hcq_signal_value(s[0], &value));
-        CHECK_U64(value, 3);           /* never touched */
+        CHECK_VALUE(s[0], HCQ_OK, 3);  /* never touched */
         CHECK_OK(hcq_signal_reset(s[0], 3));
         CHECK_OK(hcq_signal_timestamp(s[0], &stamp));
         CHECK_U64(stamp, 0);
@@ -319,8 +307,7 @@ TEST(signal_references) {
     CHECK_OK(submit_lists(dev2(), &wait, NULL, 0, &done));
     NOTIFY_AT(&n, wait);
     CHECK_OK(hcq_signal_release(s));
-    CHECK_OK(hcq_signal_value(s, &value)); /* one is left */
-    CHECK_U64(value, 3);
+    CHECK_VALUE(s, HCQ_OK, 3);         /* one is left */
     SILENT(&n);
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     CHECK_OK(hcq_signal_release(s));   /* the last one destroys: waits end */

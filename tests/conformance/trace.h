@@ -1,6 +1,5 @@
 /* What examples/backend.c promises: it adds nothing, leaves nothing out, and
    writes down what it saw. Part of conformance.c. */
-#include "shared.h"
 
 #define TRACE_ONLY() SKIP_IF(!T.variant->inner, "not through TRACE")
 

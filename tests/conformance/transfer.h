@@ -1,6 +1,4 @@
 /* transfer.h - transfers between devices. Part of conformance.c. */
-#include "shared.h"
-
 #include <sys/mman.h>
 
 /* ---- transfers ---- */

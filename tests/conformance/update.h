@@ -1,5 +1,4 @@
 /* Updates, variables, binding. Part of conformance.c. */
-#include "shared.h"
 
 /* The first words, and the last ones, from `half` on. */
 static void check_halves(hcq_buffer buffer, uint32_t half, uint32_t first, uint32_t last) {
@@ -320,11 +319,9 @@ TEST(bound_here_submitted_there) {
     }
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint64_t i = 1; i <= 30; i++) {
-        hcq_point done;
         hcq_device *device = i % 3 ? dev2() : T.dev;
         CHECK_OK(hcq_queue_update_signal(q, 1, NULL, i));
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_OK(done);
+        RUN_OK(q, device);
         WAIT_OK(hcq_at(s, i));
     }
     if (has_feature(HCQ_FEATURE_MAP)) {

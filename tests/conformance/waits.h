@@ -1,7 +1,6 @@
 /* waits.h - calls that wait: lists of points, deadlines, who wakes them and who
    ends them, devices of two backends, synchronize, submit_and_wait. Part of
    conformance.c. */
-#include "shared.h"
 
 /* ---- lists, time-outs ---- */
 

@@ -2,8 +2,6 @@
    hooks nor behind their back. What a CUDA driver allocates is its own business.
 
    alloc [VARIANT] */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "support/util.h"
 
 /* ---- every allocation of the process, where the C library lets us ---- */

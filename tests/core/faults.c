@@ -3,8 +3,6 @@
    close everything has been given back.
 
    faults [VARIANT] [--quick] */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "support/util.h"
 
 typedef struct scenario {

@@ -6,8 +6,6 @@
    needs a sequence of calls stands at the end.
 
    misuse [VARIANT] */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "support/util.h"
 
 /* ---- what the cases name ---- */

@@ -7,8 +7,6 @@
        files_of_races         race.json, ..., of two lanes that nothing orders; with HCQ_CHECK
        files_of_shares        shares.json, ..., of grids on CPU:1, a block for each thread or one
        files_of_very_many     big.html: 100,000 events */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "support/util.h"
 
 enum { WORDS = 16384, FEW = 3, MANY = 400, VERY_MANY = 10000, RACES = 2 }; /* profile.py knows them */

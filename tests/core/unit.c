@@ -15,8 +15,6 @@ static int thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*run)
 }
 
 #define pthread_create thread_create
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "support/util.h"
 
 static uint32_t random_below(uint32_t limit) {

@@ -8,8 +8,6 @@
    situation stands in cases.h, the schedule in schedule.h. Without
    a variant: CPU devices in mixed settings, the mock without and with mapped
    memory. */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "support/util.h"
 
 #include "cases.h"

@@ -18,8 +18,6 @@
    same for ever: at the end of a run each is asked once more, each command that had
    to run has left its word, and buffers hold what commands give one after another.
    Runs with one thread repeat exactly. */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "looks.h"
 #include "disturbed.h"
 

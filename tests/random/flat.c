@@ -7,8 +7,6 @@
    took through the user's memory hooks may grow, and nothing is left pending:
    work that nobody signals and nobody waits for is cleaned up, too. Patterns that
    allocate nothing at all are core/alloc.c's. */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "random.h"
 
 #ifdef __GLIBC__
