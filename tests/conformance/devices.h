@@ -101,34 +101,31 @@ static hcq_result use_device(device_user *u) {
     hcq_point done = {{0}, 0};
     hcq_signal signal;
     hcq_buffer buffer;
-    hcq_result result;
-    int32_t index;
     switch (u->kind) {
     case 0:                            /* submits, waits for its points */
-        result = hcq_queue_submit(u->queue, u->device, &done);
-        return result == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : result;
+        TRY(hcq_queue_submit(u->queue, u->device, &done));
+        return hcq_wait(&done, 1, HCQ_ALL, BOUND);
     case 1:                            /* waits for its timeline, asks about it */
         done = hcq_at(hcq_device_timeline(u->device), hcq_device_timeline_value(u->device));
         if (!done.signal.id || !done.value) { /* what a closed device answers */
             return HCQ_ERROR_CLOSED;
         }
         done.value--;
-        result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
-        return result == HCQ_OK ? hcq_device_synchronize(u->device, BOUND) : result;
+        TRY(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+        return hcq_device_synchronize(u->device, BOUND);
     case 2:                            /* names it in a recording */
-        result = hcq_queue_reset(u->queue);
-        index = result == HCQ_OK ? hcq_queue_wait_device(u->queue, u->device) : 0;
-        result = index < 0 ? (hcq_result)index : result;
-        result = result == HCQ_OK ? hcq_queue_submit(u->queue, T.dev, &done) : result;
-        return result == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : result;
+        TRY(hcq_queue_reset(u->queue));
+        TRY(record_result(hcq_queue_wait_device(u->queue, u->device)));
+        TRY(hcq_queue_submit(u->queue, T.dev, &done));
+        return hcq_wait(&done, 1, HCQ_ALL, BOUND);
     case 6:                            /* makes objects of it, but not queues: they go with it */
-        result = hcq_signal_create(u->device, 0, &signal);
-        result = result == HCQ_OK ? hcq_signal_set(signal, 1) : result;
-        return result == HCQ_OK ? hcq_signal_destroy(signal) : result;
+        TRY(hcq_signal_create(u->device, 0, &signal));
+        TRY(hcq_signal_set(signal, 1));
+        return hcq_signal_destroy(signal);
     case 7:                            /* memory as a step of its work */
-        result = hcq_alloc_after(u->device, NULL, 0, 64, 0, &buffer, &done);
-        result = result == HCQ_OK ? hcq_free_after(buffer, &done, 1, &done) : result;
-        return result == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : result;
+        TRY(hcq_alloc_after(u->device, NULL, 0, 64, 0, &buffer, &done));
+        TRY(hcq_free_after(buffer, &done, 1, &done));
+        return hcq_wait(&done, 1, HCQ_ALL, BOUND);
     default:
         return transfer_word(u);
     }

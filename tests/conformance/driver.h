@@ -434,15 +434,12 @@ static hcq_result churner_opens(const char *name, const hcq_device_desc *desc) {
     hcq_device *device = NULL;
     hcq_queue *queue = NULL;
     hcq_signal signal;
-    hcq_result result = hcq_open(name, desc, &device);
-    if (result != HCQ_OK) {
-        return result;
-    }
+    TRY(hcq_open(name, desc, &device));
     int right = hcq_queue_create(device, HCQ_COMPUTE, &queue) == HCQ_OK &&
                 hcq_signal_create(device, 0, &signal) == HCQ_OK &&
                 hcq_queue_signal(queue, hcq_at(signal, 1)) == 0 &&
                 hcq_queue_submit(queue, device, NULL) == HCQ_OK;
-    result = hcq_close(device);
+    hcq_result result = hcq_close(device);
     return right ? result : HCQ_ERROR_HOST;
 }
 

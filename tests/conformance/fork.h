@@ -249,13 +249,13 @@ static hcq_result fork_busy_turn(const fork_busy *b) {
     hcq_signal signal;
     hcq_point done;
     if (b->submits) {
-        hcq_result r = hcq_queue_submit(b->p->queue, T.dev, &done);
-        return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : r;
+        TRY(hcq_queue_submit(b->p->queue, T.dev, &done));
+        return hcq_wait(&done, 1, HCQ_ALL, BOUND);
     }
-    hcq_result r = hcq_alloc(T.dev, 64, HCQ_NO_CACHE, &buffer);
-    if (r == HCQ_OK) { r = hcq_signal_create(T.dev, 0, &signal); }
-    if (r == HCQ_OK) { r = hcq_signal_destroy(signal); }
-    return r == HCQ_OK ? hcq_free(buffer) : r;
+    TRY(hcq_alloc(T.dev, 64, HCQ_NO_CACHE, &buffer));
+    TRY(hcq_signal_create(T.dev, 0, &signal));
+    TRY(hcq_signal_destroy(signal));
+    return hcq_free(buffer);
 }
 
 static void *fork_busy_run(void *user) {

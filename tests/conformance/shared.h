@@ -127,11 +127,6 @@ static hcq_program *make_all(hcq_device *device) {
 
 /* ---- order ---- */
 
-static void synchronize_both(void) {
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
-}
-
 static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
     return (hcq_submission){.queues = queues, .queue_count = count};
 }

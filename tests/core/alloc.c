@@ -121,8 +121,7 @@ static void run_path(hcq_result (*path)(bench *), bench *b, int rounds) {
         CHECK_OK(path(b));
         CHECK_OK(i % DEPTH == 0 ? hcq_device_synchronize(T.dev, BOUND) : HCQ_OK);
     }
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
+    synchronize_both();
 }
 
 static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {

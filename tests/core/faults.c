@@ -104,7 +104,7 @@ static hcq_result record(scenario *c) {
     poke p = {c->a.address + 60, 5};
     TRY(hcq_queue_reset(c->q));
     for (int i = 0; i < 20; i++) {
-        TRY(recorded(hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1),
+        TRY(record_result(hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1),
                                     dims_one)));
     }
     hcq_queue_copy(c->q, c->b, c->a, 64);
@@ -112,7 +112,7 @@ static hcq_result record(scenario *c) {
     hcq_queue_custom(c->q, &poke_type, &p);
     record_word(c->q, c->b, 99, 4);
     hcq_queue_timestamp(c->q, c->s);
-    TRY(recorded(hcq_queue_signal(c->q, hcq_at(c->s, 1))));
+    TRY(record_result(hcq_queue_signal(c->q, hcq_at(c->s, 1))));
     TRY(hcq_queue_label(c->q, "recording"));
     TRY(hcq_queue_command_label(c->q, 0, "first"));
     return hcq_queue_variable(c->q, 23, HCQ_PART_VALUE, 0, 0);
@@ -120,14 +120,14 @@ static hcq_result record(scenario *c) {
 
 static hcq_result record_held(scenario *c) {
     TRY(hcq_queue_reset(c->held));
-    TRY(recorded(hcq_queue_wait(c->held, hcq_at(c->gate, 1))));
-    return recorded(record_add(c->held, c->add, c->c, 0, 1));
+    TRY(record_result(hcq_queue_wait(c->held, hcq_at(c->gate, 1))));
+    return record_result(record_add(c->held, c->add, c->c, 0, 1));
 }
 
 /* A queue that could not be appended to is recorded anew. */
 static hcq_result append(scenario *c) {
     TRY(record_held(c));
-    TRY(recorded(hcq_queue_append(c->held, c->q)));
+    TRY(record_result(hcq_queue_append(c->held, c->q)));
     return record_held(c);
 }
 
@@ -243,7 +243,7 @@ static hcq_result record_graph(scenario *c) {
     hcq_queue_host(g, host_count_graph, c);
     hcq_queue_copy(g, e, in, 4);
     hcq_queue_copy(g, c->out, e, 4);
-    TRY(recorded(hcq_queue_copy(g, hcq_view(c->out, 4, 4), hcq_view(c->there, 4, 4), 4)));
+    TRY(record_result(hcq_queue_copy(g, hcq_view(c->out, 4, 4), hcq_view(c->there, 4, 4), 4)));
     TRY(hcq_queue_variable(g, 1, HCQ_PART_VALUE, 1, 0));
     for (int32_t i = 2; i < 12; i++) {
         TRY(hcq_graph_edge(g, i, i + 1));
@@ -255,7 +255,8 @@ static hcq_result record_graph(scenario *c) {
 /* What the graph did last, in a queue that need not see it. */
 static hcq_result record_far(scenario *c) {
     TRY(hcq_queue_reset(c->copy));
-    return recorded(hcq_queue_copy(c->copy, hcq_view(c->out, 8, 4), hcq_view(c->there, 4, 4), 4));
+    return record_result(hcq_queue_copy(c->copy, hcq_view(c->out, 8, 4),
+                                        hcq_view(c->there, 4, 4), 4));
 }
 
 static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,

@@ -1,8 +1,5 @@
 /* calls.h - random graphs: what a call is, what it does to bytes in plain
    C, and how it is recorded. Part of graph.c. */
-#pragma once
-
-#include "random/random.h"
 
 enum {
     DEVICES = 6,

@@ -1,9 +1,6 @@
 /* cases.h - launches in one exact situation each: which of two overlap, and two
    threads that launch. What random graphs (random.h) see is not told here. Part of
    graph.c. */
-#pragma once
-
-#include "support/util.h"
 
 /* ---- cells ---- */
 

@@ -1,7 +1,4 @@
 /* draw.h - random graphs: which calls they have. Part of graph.c. */
-#pragma once
-
-#include "calls.h"
 
 /* ---- names and ranges ---- */
 

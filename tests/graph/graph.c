@@ -8,11 +8,14 @@
    situation stands in cases.h, the schedule in schedule.h. Without
    a variant: CPU devices in mixed settings, the mock without and with mapped
    memory. */
-#include "support/util.h"
+#include "random/random.h"
 
 #include "cases.h"
-#include "random.h"
+#include "calls.h"
+#include "draw.h"
+#include "plan.h"
 #include "schedule.h"
+#include "random.h"
 
 static struct {
     uint64_t seeds, first;             /* 0 = the default */

@@ -6,9 +6,6 @@
    From the plan it takes only the lanes' lists and the waits, and computes what
    is surely done when a call starts. Then: every pair that matters is ordered;
    no wait can be left out; a call signals exactly where somebody waits. */
-#pragma once
-
-#include "calls.h"
 
 typedef struct set { uint64_t words[PARTS / 64]; } set; /* of calls */
 

@@ -1,10 +1,5 @@
 /* random.h - launching random graphs, changing them, comparing every byte. Part of
    graph.c. */
-#pragma once
-
-#include "draw.h"
-#include "plan.h"
-#include "schedule.h"
 
 enum { IN_FLIGHT = 12 };               /* launches; mostly up to 3 */
 

@@ -1,9 +1,5 @@
 /* schedule.h - the schedule: lists per device with SYNC and WAIT, its rules, its
    order, its text. Part of graph.c. */
-#pragma once
-
-#include "cases.h"
-#include "plan.h"
 
 static void build_schedule(hcqi_schedule *s, hcq_queue *q, uint32_t flags) {
     hcqi_enter();

@@ -18,6 +18,12 @@
    same for ever: at the end of a run each is asked once more, each command that had
    to run has left its word, and buffers hold what commands give one after another.
    Runs with one thread repeat exactly. */
+#include "random.h"
+
+#include "claims.h"
+#include "hosts.h"
+#include "data.h"
+#include "batch.h"
 #include "looks.h"
 #include "disturbed.h"
 

@@ -1,8 +1,5 @@
 /* batch.h - how answers.c makes submissions, with a claim for everything that they
    raise, and hands them to the library. */
-#pragma once
-
-#include "data.h"
 
 /* ---- waits ---- */
 

@@ -1,8 +1,5 @@
 /* claims.h - what answers.c holds answers against: claims, the host's moves that
    they wait for, and how an answer is checked. */
-#pragma once
-
-#include "random.h"
 
 enum {
     THREADS = 4,

@@ -1,8 +1,5 @@
 /* data.h - what submissions of answers.c do to small buffers of their thread: after
    one another, as a model does it, because each waits for those that it meets. */
-#pragma once
-
-#include "hosts.h"
 
 static step *add_step(draft *d, uint32_t part, step_kind kind) {
     step *s = &d->steps[part][d->counts[part]++];

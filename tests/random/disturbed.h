@@ -1,8 +1,4 @@
 /* disturbed.h - signals that interrupt every system call. */
-#pragma once
-
-#include "random.h"
-
 #include <sys/time.h>
 
 /* ---- interrupted all the time ---- */

@@ -97,8 +97,7 @@ static void held_then_released(bench *b) {
     }
     CHECK_RESULT(test_poll(last), HCQ_TIMEOUT);
     CHECK_OK(hcq_signal_set(b->gate, b->opened));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* so that no turn adds to another */
-    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
+    synchronize_both(); /* so that no turn adds to another */
 }
 
 /* Host commands that fail, followers that fail with them, a failed signal. */
@@ -176,8 +175,7 @@ typedef struct size {
 /* All submissions are done without anybody asking for one of them. */
 static size size_now(void) {
     size now;
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
+    synchronize_both();
     CHECK_U64(both(HCQ_QUERY_PENDING), 0);
     now.resident = resident_bytes();
     now.blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);

@@ -1,8 +1,5 @@
 /* hosts.h - what the host does in answers.c: it moves gates, as planned before
    anybody waits for them, and closes devices. */
-#pragma once
-
-#include "claims.h"
 
 static void new_gate(actor *me, gate *g) {
     memset(g, 0, sizeof *g);

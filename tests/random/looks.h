@@ -1,9 +1,5 @@
 /* looks.h - what the threads of answers.c ask for while they submit: claims of all
    threads, soon or late. */
-#pragma once
-
-#include "batch.h"
-
 #include <poll.h>
 
 static uint64_t short_timeout(actor *me) {

@@ -608,6 +608,11 @@ static TEST_UNUSED hcq_device *dev2(void) {
     return device;
 }
 
+static TEST_UNUSED void synchronize_both(void) {
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
+}
+
 /* How far clocks may claim to be off, by what the test saw itself: they were read
    together in a call that took `call_ns`, or while a device was opened, and have
    drifted apart by 100 millionths since. */
@@ -941,7 +946,7 @@ static TEST_UNUSED hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind
         } \
     } while (0)
 
-static TEST_UNUSED hcq_result recorded(int32_t index) {
+static TEST_UNUSED hcq_result record_result(int32_t index) {
     return index < 0 ? (hcq_result)index : HCQ_OK;
 }
 
