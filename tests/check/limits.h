@@ -136,8 +136,7 @@ TEST_ALONE(ranges_that_a_kernel_is_watched_at) {
         program_open(HCQ_DEVICE_CHECK_READS);
         scribble_args args = {P.x.address, 0, count - 1, 5};
         hcq_program *program = make_scribble(HCQ_ARG_U64);
-        CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, dims_one, dims_one), 0);
         for (uint32_t i = 0; i < count; i++) {
             CHECK_OK(hcq_queue_access(P.first, 0, AT(P.x, 0, i + 1), HCQ_ARG_IN));
         }

@@ -50,8 +50,8 @@ static uint64_t launched(const call *calls, uint32_t forget) {
             from = other;
         }
         touch_args args = {to.address, from.address};
-        CHECK_INDEX(hcq_queue_exec(g, touch[c->device], &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), (int32_t)i);
+        CHECK_INDEX(hcq_queue_exec(g, touch[c->device], &args, sizeof args, dims_one, dims_one),
+                    i);
         CHECK_OK(hcq_queue_access(g, (int32_t)i, to, HCQ_ARG_INOUT));
         CHECK_OK(hcq_queue_access(g, (int32_t)i, from, HCQ_ARG_IN));
     }

@@ -324,9 +324,8 @@ PROGRAM(values_that_meet, "'first'", "'second'", "to add") {
 
 /* A kernel of which it is stated what it writes. */
 PROGRAM(a_kernel_and_a_copy, "'first'", "'second'", "to add") {
-    int32_t at = record_add(P.first, make_add(P.dev), P.x, 1, 5);
-    CHECK(at == 0);
-    CHECK_OK(hcq_queue_access(P.first, at, AT(P.x, 4, 4), HCQ_ARG_INOUT));
+    CHECK_INDEX(record_add(P.first, make_add(P.dev), P.x, 1, 5), 0);
+    CHECK_OK(hcq_queue_access(P.first, 0, AT(P.x, 4, 4), HCQ_ARG_INOUT));
     CHECK(hcq_queue_copy(P.second, AT(P.y, 0, 4), AT(P.x, right ? 8 : 4, 4), 4) >= 0);
     submit_both(0);
 }
@@ -345,19 +344,17 @@ PROGRAM(a_grid_that_is_written, "'first'", "'second'", "to add") {
     hcq_buffer grid = AT(P.z, 0, 12);
     add_args args = {P.x.address, 1, 1};
     CHECK(hcq_queue_fill(P.first, grid, 12, 1, 4) >= 0);
-    int32_t at = hcq_queue_exec_indirect(P.second, make_add(P.dev), &args, sizeof args, grid,
-                                         hcq_dim(4, 4, 4), hcq_dim(1, 1, 1));
-    CHECK(at == 0);
-    CHECK_OK(hcq_queue_access(P.second, at, AT(P.x, 0, 4), HCQ_ARG_INOUT));
+    CHECK_INDEX(hcq_queue_exec_indirect(P.second, make_add(P.dev), &args, sizeof args, grid,
+                                        hcq_dim(4, 4, 4), dims_one), 0);
+    CHECK_OK(hcq_queue_access(P.second, 0, AT(P.x, 0, 4), HCQ_ARG_INOUT));
     submit_both(right);
 }
 
 /* A host command says what it reads. */
 PROGRAM(a_host_command, "'first'", "'second'", "to add") {
     SET(P.first, P.x);
-    int32_t at = hcq_queue_host(P.second, host_nothing, NULL);
-    CHECK(at == 0);
-    CHECK_OK(hcq_queue_access(P.second, at, P.x, HCQ_ARG_IN));
+    CHECK_INDEX(hcq_queue_host(P.second, host_nothing, NULL), 0);
+    CHECK_OK(hcq_queue_access(P.second, 0, P.x, HCQ_ARG_IN));
     submit_both(right);
 }
 
@@ -684,12 +681,9 @@ static int program_go(const random_program *p, int *pair) {
         hcq_queue *q = queues[n] = labelled(HCQ_COMPUTE, label);
         const area *to = &s->areas[0], *from = &s->areas[1];
         hcq_buffer dst = AT(buffers[to->buffer], to->first, to->end - to->first);
-        if (s->count == 1) {
-            SET(q, dst);
-        } else {
-            CHECK(hcq_queue_copy(q, dst, AT(buffers[from->buffer], from->first, dst.size),
-                                 dst.size) == 0);
-        }
+        const hcq_buffer src = AT(buffers[from->buffer], from->first, dst.size);
+        CHECK_INDEX(s->count == 1 ? hcq_queue_fill(q, dst, dst.size, 7, 4)
+                                  : hcq_queue_copy(q, dst, src, dst.size), 0);
         CHECK_OK(SUBMIT(P.dev, q, &done[n], .waits = waits, .wait_count = count,
                         .affinity = s->lane));
     }
@@ -961,8 +955,7 @@ static int scribble_run(const scribbled *s, uint32_t memory) {
     scribble_args args = {view.address, s->same ? from.address : to.address, 1, s->value};
     hcq_program *program = make_scribble(HCQ_ARG_OUT);
     SET(P.first, from);                /* bytes of 7 and 0 */
-    CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(P.first, program, &args, sizeof args, dims_one, dims_one), 1);
     if (s->stated) {
         CHECK_OK(hcq_queue_access(P.first, 1, view, s->stated == 2 ? HCQ_ARG_INOUT : HCQ_ARG_IN));
     }
@@ -1032,8 +1025,7 @@ TEST(others_beside_a_kernel) {
         hcq_queue *last = labelled(HCQ_COMPUTE, "last");
         hcq_signal go = make_signal(P.dev, 0);
         beside_state = 0;
-        CHECK_INDEX(hcq_queue_exec(P.first, program, &x.address, 8, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(P.first, program, &x.address, 8, dims_one, dims_one), 0);
         CHECK(hcq_queue_fill(P.second, AT(x, 128, 64), 64, 7, 1) >= 0);
         SET(last, x);
         hcq_point one, two;

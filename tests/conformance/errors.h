@@ -355,7 +355,6 @@ TEST(lines_say_where_an_address_is) {
         CHECK(log_has("in a buffer of '") && log_has("does not see"));
         CHECK_U64(T.log.lines, 1);
     }
-    hcq_queue_destroy(q);
 }
 
 /* A buffer that was never made, or a view of nothing. */
@@ -380,5 +379,4 @@ TEST(lines_say_what_a_buffer_is) {
     CHECK_LINE(hcq_transfer_submit(T.dev, NULL, 0, &list, 1, NULL), HCQ_ERROR_CLOSED,
                "queue 'transfers' command 0: dst", "was freed");
     CHECK_STDERR(hcq_copyin(none, &word, 4), HCQ_ERROR_INVALID, "dst: is zero");
-    hcq_queue_destroy(q);
 }

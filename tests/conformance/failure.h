@@ -19,12 +19,8 @@ TEST(timeline_waits_pass_failures) {
         hcq_point failed;
         CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
         CHECK_OK(hcq_queue_submit(a, T.dev, &failed));
-        if (way % 2) {
-            CHECK_INDEX(hcq_queue_wait_device(q, T.dev), 0);
-        } else {
-            CHECK_INDEX(hcq_queue_wait(q, hcq_at(hcq_device_timeline(T.dev),
-                                                 hcq_device_timeline_value(T.dev) - 1)), 0);
-        }
+        CHECK_INDEX(way % 2 ? hcq_queue_wait_device(q, T.dev)
+                            : hcq_queue_wait(q, timeline_now(T.dev)), 0);
         CHECK_INDEX(record_word(q, word, 5, 4), 1);
         RUN_OK(q, device);
         CHECK_RESULT(test_poll(failed), HCQ_ERROR_HOST); /* it was waited for */

@@ -453,8 +453,6 @@ TEST(unordered_work_starves_nobody) {
     }
     CHECK_OK(test_poll(done));         /* while there was more all the time */
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    hcq_free(a);
-    hcq_free(b);
 }
 
 static uint32_t host_calls;            /* atomic */

@@ -231,8 +231,6 @@ TEST(version_with_least_work_is_taken) {
             least_check(q, out, anew, 2 + last);
         }
     }
-    hcq_queue_destroy(holder);
-    hcq_queue_destroy(q);
 }
 
 /* Who updates one command, submits and waits, has that one patched: not also what the other version
@@ -253,7 +251,6 @@ TEST(one_version_while_one_suffices) {
         CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
     }
     CHECK(test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED) <= patched + ROUNDS + 2);
-    hcq_queue_destroy(q);
 }
 
 /* ---- recording more ---- */

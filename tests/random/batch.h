@@ -340,11 +340,8 @@ static hcq_queue *record_fresh(actor *me, const draft *d, uint32_t part) {
         hcq_queue_destroy(*q);
         *q = NULL;
     }
-    if (*q) {
-        MUST(hcq_queue_reset(*q));
-    } else {
-        MUST(hcq_queue_create(W.devices[d->device], d->kinds[part], q));
-    }
+    MUST(*q ? hcq_queue_reset(*q)
+            : hcq_queue_create(W.devices[d->device], d->kinds[part], q));
     for (uint32_t i = 0; i < d->counts[part]; i++) {
         const step *s = &d->steps[part][i];
         switch (s->kind) {
