@@ -223,11 +223,7 @@ TEST(notices_end_with_their_device) {
     }
 }
 
-static void *blocked_submit(void *user) {
-    blocked_call *b = (blocked_call *)user;
-    blocked_begin(b);
-    return blocked_end(b, hcq_queue_submit(b->queue, b->device, NULL));
-}
+BLOCKED(blocked_submit, hcq_queue_submit(b->queue, b->device, NULL))
 
 /* A queue of the closed device is just being submitted to another one, whose lane
    is full: the queue stays until the call is over. */

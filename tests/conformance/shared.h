@@ -135,12 +135,9 @@ static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
 static hcq_result submit_one(hcq_queue *queue, hcq_device *device, const hcq_point *waits,
                              uint32_t wait_count, const hcq_point *raise, uint32_t flags,
                              hcq_point *done) {
-    hcq_submission s = submission(queue ? &queue : NULL, queue != NULL);
-    s.waits = waits;
-    s.wait_count = wait_count;
-    s.signals = raise;
-    s.signal_count = raise != NULL;
-    s.flags = flags;
+    const hcq_submission s = {.queues = &queue, .queue_count = queue != NULL, .waits = waits,
+                              .wait_count = wait_count, .signals = raise,
+                              .signal_count = raise != NULL, .flags = flags};
     return hcq_submit(device, &s, 1, done);
 }
 
@@ -563,17 +560,16 @@ static void *blocked_end(blocked_call *b, hcq_result result) {
     return NULL;
 }
 
-static void *blocked_close(void *user) {
-    blocked_call *b = (blocked_call *)user;
-    blocked_begin(b);
-    return blocked_end(b, hcq_close(b->device));
-}
+/* What a thread runs: one call, with what `b` has. */
+#define BLOCKED(name, call) \
+    static void *name(void *user) { \
+        blocked_call *b = (blocked_call *)user; \
+        blocked_begin(b); \
+        return blocked_end(b, call); \
+    }
 
-static void *blocked_wait(void *user) {
-    blocked_call *b = (blocked_call *)user;
-    blocked_begin(b);
-    return blocked_end(b, hcq_wait(b->points, b->count, b->mode, b->timeout_ns));
-}
+BLOCKED(blocked_close, hcq_close(b->device))
+BLOCKED(blocked_wait, hcq_wait(b->points, b->count, b->mode, b->timeout_ns))
 
 static int is_over(const blocked_call *b) {
     return (int)__atomic_load_n(&b->over, __ATOMIC_ACQUIRE);

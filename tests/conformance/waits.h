@@ -251,11 +251,7 @@ TEST(waits_hear_the_end) {
 
 /* ---- synchronize, submit and wait ---- */
 
-static void *blocked_synchronize(void *user) {
-    blocked_call *b = (blocked_call *)user;
-    blocked_begin(b);
-    return blocked_end(b, hcq_device_synchronize(b->device, b->timeout_ns));
-}
+BLOCKED(blocked_synchronize, hcq_device_synchronize(b->device, b->timeout_ns))
 
 /* Failed work on any lane is covered, too; what is submitted once the call waits is not. */
 TEST(synchronize_covers_earlier_work) {
