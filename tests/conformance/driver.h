@@ -231,7 +231,6 @@ TEST(unregister_while_alive) {
     hcq_backend backend = mock_named("LIVING", "living");
     hcq_device_desc desc = mock_only_desc();
     hcq_device *first = NULL, *second = NULL;
-    hcq_device_info info;
     uint32_t count = 0, before = living_drivers();
     CHECK_OK(hcq_registry_register(registry, &backend));
     hcq_driver *driver = make_driver(registry, "LIVING"), *other = make_driver(registry, "LIVING");
@@ -251,7 +250,7 @@ TEST(unregister_while_alive) {
     check_full_name(driver, "living"); /* the last one */
     CHECK_U64(living_drivers(), before + 1);
     CHECK_U64(READ32(make_words(first, 4), 0), 0);
-    CHECK_OK(hcq_device_info_get(first, &info));
+    const hcq_device_info info = test_info(first);
     CHECK(strcmp(info.backend, "LIVING") == 0 && info.ordinal == 1);
     CHECK_OK(hcq_close(first));
     CHECK_U64(living_drivers(), before + 1);
@@ -502,11 +501,9 @@ TEST(registry_from_threads) {
 /* A feature bit is set if, and only if, the thing works. */
 TEST(features_are_true) {
     static uint32_t mine[16];
-    hcq_device_info info;
-    hcq_buffer a, theirs = make_words(dev2(), 16);
+    const hcq_device_info info = test_info(T.dev);
+    hcq_buffer a = make_buffer(T.dev, 64, 0), theirs = make_words(dev2(), 16);
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    CHECK_OK(hcq_alloc(T.dev, 64, 0, &a));
     CHECK_U64((info.features & HCQ_FEATURE_HOST_MEMORY) != 0, a.host != NULL);
     CHECK_U64((info.features & HCQ_FEATURE_COPY_LANE) != 0, info.copy_lanes > 0);
     CHECK_U64((info.features & HCQ_FEATURE_MAP) != 0, hcq_queue_fill(q, theirs, 64, 0, 4) == 0);

@@ -428,22 +428,16 @@ TEST(threads_of_the_cpu) {
 
 /* As many arguments as a program may have, and one less: their places, and none lost. */
 TEST(as_many_arguments_as_fit) {
+    NEEDS_CPU_KERNELS("a kernel with so many arguments");
     for (uint32_t n = HCQ_MAX_ARGS - 1; n <= HCQ_MAX_ARGS; n++) {
         hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, put_cpu);
-        hcq_program *program = NULL;
         hcq_program_info info;
         uint64_t values[HCQ_MAX_ARGS], block[HCQ_MAX_ARGS];
         for (uint32_t i = 0; i < n; i++) {
             desc.args[i] = HCQ_ARG_U64;
             values[i] = 1000 + i;
         }
-        hcq_result made = is_gpu() ? HCQ_ERROR_NO_KERNEL
-                                   : hcq_program_create(T.dev, &desc, &program);
-        if (made == HCQ_ERROR_NO_KERNEL) {
-            SKIP("a kernel with so many arguments");
-            return;
-        }
-        CHECK_OK(made);
+        hcq_program *program = make_kernel(T.dev, desc);
         CHECK_OK(hcq_program_info_get(program, &info));
         CHECK_U64(info.arg_count, n);
         CHECK_U64(info.kernargs_size, n * 8);

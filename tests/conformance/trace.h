@@ -11,14 +11,12 @@ TEST(trace_has_what_its_inner_has) {
 #define TRACE_SAME(name) CHECK(!trace.table.name == !trace.inner->name);
     TRACE_FUNCTIONS(TRACE_SAME)
 #undef TRACE_SAME
-    hcq_device_info info, worker_info;
     hcq_device_desc desc = test_desc();
     hcq_device *worker = NULL;
     char name[32];
     snprintf(name, sizeof name, "%s:1", T.variant->inner);
     CHECK_OK(hcq_open(name, &desc, &worker));
-    CHECK_OK(hcq_device_info_get(dev2(), &info));
-    CHECK_OK(hcq_device_info_get(worker, &worker_info));
+    const hcq_device_info info = test_info(dev2()), worker_info = test_info(worker);
     CHECK(strcmp(info.backend, "TRACE") == 0);
     CHECK(strcmp(info.name, worker_info.name) == 0 && strcmp(info.path, worker_info.path) == 0);
     CHECK_U64(info.id, worker_info.id);

@@ -60,11 +60,6 @@ static int devices_are_mapped(void) {
     return (test_info(T.dev).features & HCQ_FEATURE_MAP) != 0;
 }
 
-#define NEEDS_MAP \
-    if (!devices_are_mapped()) { \
-        SKIP("kernels of two devices share no memory"); \
-    }
-
 /* ---- launches that overlap ---- */
 
 /* Call 0 runs on one device, call 1 on another; each reads a word and changes
@@ -217,7 +212,7 @@ static void run_overlap_case(const overlap_case *c) {
 
 TEST(overlapping_launches_keep_what_matters) {
     hcq_device_desc desc = test_desc();
-    NEEDS_MAP
+    SKIP_IF(!devices_are_mapped(), "kernels of two devices share no memory");
     desc.versions = 4;
     CHECK_OK(hcq_close(T.dev));
     T.dev = test_open(0, &desc);
@@ -230,7 +225,7 @@ TEST(overlapping_launches_keep_what_matters) {
 /* Updates have moved what a launch in flight has yet to write out of the plan; the next one
    reads it in a call that the one before had at other memory. */
 TEST(launches_follow_an_older_plan) {
-    NEEDS_MAP
+    SKIP_IF(!devices_are_mapped(), "kernels of two devices share no memory");
     hcq_buffer from = make_words(T.dev, 1), to[2] = {make_words(T.dev, 1), make_words(T.dev, 1)};
     hcq_buffer other = make_words(dev2(), 1), copied = make_words(dev2(), 1);
     hcq_queue *q = make_queue(T.dev, HCQ_GRAPH);

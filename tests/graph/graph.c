@@ -163,9 +163,7 @@ TEST_BARE(random_graphs) {
 }
 
 TEST_BARE(random_graphs_on_two_backends) {
-    if (is_cpu()) {
-        SKIP("another backend's turn brings the CPU along");
-    }
+    SKIP_IF(is_cpu(), "another backend's turn brings the CPU along");
     run_seeds((seed_count() + 3) / 4, "cpu");
 }
 
