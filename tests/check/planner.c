@@ -60,7 +60,6 @@ static uint64_t launched(const call *calls, uint32_t forget) {
     CHECK_OK(hcq_queue_submit(g, devices[0], NULL));
     CHECK_OK(hcq_device_synchronize(devices[0], BOUND));
     uint64_t races = races_of(devices);
-    hcq_queue_destroy(g);
     for (uint32_t i = 0; i < DEVICES; i++) {
         CHECK_OK(hcq_close(devices[i]));
     }

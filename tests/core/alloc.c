@@ -165,11 +165,10 @@ static hcq_result submit_and_wait_at_once(bench *b) {
 }
 
 static hcq_result update_and_submit(bench *b) {
-    const hcq_dims one = {1, 1, 1};
     const hcq_buffer dst = hcq_view(b->b, b->i % 64 * 4, 4);
     uint32_t value = b->i++;
     TRY(hcq_queue_update_arg(b->q, 0, 12, &value, 4));
-    TRY(hcq_queue_update_exec(b->q, 0, &one, &one));
+    TRY(hcq_queue_update_exec(b->q, 0, &dims_one, &dims_one));
     TRY(hcq_queue_update_copy(b->q, 1, &dst, NULL, HCQ_KEEP));
     return submit_only(b);
 }
@@ -254,7 +253,6 @@ static hcq_result polls_and_timeouts(bench *b) {
 /* Kernels to and fro, a copy for a lane of its own, memory of the graph. */
 static void record_graph(bench *b) {
     enum { LARGE = 16384 };
-    const hcq_dims one = {1, 1, 1};
     hcq_queue *g = b->graph = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer in = hcq_graph_input(g, 0, T.dev, 256), in2 = hcq_graph_input(g, 1, dev2(), 256), e;
     hcq_buffer large = make_words(T.dev, LARGE / 4), beside = make_words(T.dev, 1);
@@ -262,7 +260,7 @@ static void record_graph(bench *b) {
     for (uint32_t i = 0; i < 4; i++) {
         b->inputs[i] = make_words(i < 2 ? T.dev : dev2(), 64);
     }
-    CHECK_INDEX(hcq_queue_exec(g, b->put, &args, sizeof args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(g, b->put, &args, sizeof args, dims_one, dims_one), 0);
     CHECK_INDEX(record_add(g, make_add(dev2()), in2, 1, 1), 1);
     CHECK_INDEX(hcq_graph_alloc(g, T.dev, LARGE, 0, &e), 2);
     CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
@@ -281,17 +279,16 @@ static void record_bench(bench *b, int bound) {
                  .b = make_words(T.dev, 64), .c = make_words(T.dev, 64), .s = make_signal(T.dev, 0),
                  .t = make_signal(dev2(), 0), .gate = make_signal(T.dev, 0)};
     const put_args args = {b->a.address, 3, 4};
-    const hcq_dims one = {1, 1, 1};
     b->q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(b->q, b->put, &args, sizeof args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(b->q, b->put, &args, sizeof args, dims_one, dims_one), 0);
     CHECK_INDEX(hcq_queue_copy(b->q, b->b, b->a, 4), 1);
     b->copy = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(b->copy, b->c, b->a, 256), 0);
     b->held = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_wait(b->held, hcq_at(b->gate, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, sizeof args, one, one), 1);
+    CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, sizeof args, dims_one, dims_one), 1);
     b->other = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, sizeof args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, sizeof args, dims_one, dims_one), 0);
     CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + offsetof(put_args, value), 0, 0));
     record_graph(b);
     hcq_queue *const queues[5] = {b->q, b->copy, b->held, b->other, b->graph};

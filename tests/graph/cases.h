@@ -308,7 +308,6 @@ TEST(two_threads_share_buffers) {
     for (uint32_t i = 0; i < 2; i++) {
         CHECK_OK(launchers[i].result);
         CHECK_U64(lists[i].count, 2 * TURNS);
-        hcq_queue_destroy(launchers[i].queue);
     }
     CHECK(memcmp(&lists[0], &lists[1], sizeof lists[0]) == 0);
     for (uint32_t i = 0; i < 2 * TURNS; i++) {

@@ -289,8 +289,6 @@ TEST(grids_beyond_65535) {
         CHECK_OK(hcq_submit_and_wait(T.dev, &submission, 1, 6 * BOUND, NULL));
         check_cells(b, now, (int)shapes[i][0], (int)shapes[i][1], (int)shapes[i][2]);
     }
-    hcq_queue_destroy(q);
-    hcq_program_destroy(program);
 }
 
 /* ---- types.k ---- */

@@ -251,19 +251,6 @@ static void open_run(void) {
 
 static void close_run(void) {
     void *state = NULL;
-    for (uint32_t t = 0; t < W.threads; t++) {
-        hcq_queue **queues = &W.actors[t].queues[0][0][0];
-        for (uint32_t i = 0; i < DEVICES * 2 * PARTS; i++) {
-            hcq_queue_destroy(queues[i]);
-        }
-        for (uint32_t d = 0; d < DEVICES; d++) {
-            hcq_queue_destroy(W.actors[t].kept[d].queue);
-        }
-    }
-    for (uint32_t d = 0; d < DEVICES; d++) {
-        hcq_program_destroy(W.put[d]);
-        hcq_program_destroy(W.mix[d]);
-    }
     WRONG_IF(test_teardown(&state) != 0, "the devices do not close as they should");
 }
 
