@@ -14,11 +14,6 @@ static void marks_reset(void) {
     }
 }
 
-static void mark_now(uint32_t index) {
-    uint32_t now = __atomic_add_fetch(&SEEN->mark_clock, 1, __ATOMIC_ACQ_REL);
-    __atomic_store_n(&SEEN->marks[index], now, __ATOMIC_RELEASE);
-}
-
 static uint32_t mark_at(uint32_t index) {
     return __atomic_load_n(&SEEN->marks[index], __ATOMIC_ACQUIRE);
 }
@@ -47,7 +42,8 @@ static void k_mark(const void *block_args, const hcq_block *b) {
         word_until(&SEEN->hold_go, 1);
     }
     dst[0] = dst[0] * 31u + k->index + 1;
-    mark_now(k->index);
+    uint32_t now = __atomic_add_fetch(&SEEN->mark_clock, 1, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&SEEN->marks[k->index], now, __ATOMIC_RELEASE);
 }
 TEST_SHADER(k_mark, mark)
 
@@ -60,15 +56,6 @@ static int32_t record_mark(hcq_queue *q, hcq_program *mark, hcq_buffer dst, uint
                            uint32_t late) {
     mark_args args = {dst.address, index, late};
     return record_one(q, mark, &args, sizeof args);
-}
-
-static hcq_result host_mark(void *user) {
-    mark_now((uint32_t)(uintptr_t)user);
-    return HCQ_OK;
-}
-
-static void *mark_user(uint32_t index) {
-    return (void *)(uintptr_t)index;
 }
 
 /* What record_mix makes of a word. */
@@ -164,7 +151,7 @@ TEST(graphs_append) {
     CHECK_INDEX(record_word(part, hcq_view(e, 4, 4), 0, 4), 1);
     CHECK_OK(hcq_queue_variable(part, 1, HCQ_PART_VALUE, 2, 0));
     CHECK_INDEX(record_mix(part, make_mix(T.dev), in, e, 16, 1), 2);
-    CHECK_INDEX(hcq_queue_host(part, host_mark, mark_user(0)), 3);
+    CHECK_INDEX(hcq_queue_host(part, host_nothing, NULL), 3);
     CHECK_OK(hcq_queue_access(part, 3, e, HCQ_ARG_IN));
     CHECK_INDEX(hcq_queue_fill(part, e, 8, 3, 4), 4);
     CHECK_OK(hcq_queue_command_label(part, 4, "the fill"));
@@ -228,7 +215,7 @@ TEST(appended_commands_keep_their_accesses) {
         CHECK_INDEX(record_word(g[i], home, 1, 4), 0);
     }
     for (int32_t i = 0; i < 2; i++) {
-        CHECK_INDEX(hcq_queue_host(g[i], host_mark, mark_user(0)), i);
+        CHECK_INDEX(hcq_queue_host(g[i], host_nothing, NULL), i);
         CHECK_OK(hcq_queue_access(g[i], i, away, HCQ_ARG_OUT));
         CHECK_OK(hcq_queue_access(g[i], i, home, HCQ_ARG_OUT));
     }

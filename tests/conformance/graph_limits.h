@@ -279,7 +279,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
         CHECK_INDEX(hcq_queue_fill(g, theirs, 4, 2, 4), 1);
         break;
     case 3:
-        CHECK_INDEX(hcq_queue_host(g, host_mark, mark_user(0)), 1);
+        CHECK_INDEX(hcq_queue_host(g, host_nothing, NULL), 1);
         CHECK_OK(hcq_queue_access(g, 1, theirs, HCQ_ARG_OUT));
         break;
     default:
