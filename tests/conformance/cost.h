@@ -12,29 +12,25 @@ static uint64_t thread_ns(void) {      /* others on this CPU do not count */
 typedef uint64_t (*cost_fn)(uint32_t n, int way);
 
 /* Eight times as many take about eight times as long; where each is looked at
-   for each, 64 times. Best of three, so that what disturbs one run is no failure,
-   and less than a millisecond counts as one. A sanitizer only sees it run. */
+   for each, 64 times. Both are measured in turns, as what else runs may slow them down;
+   less than a millisecond counts as one. A sanitizer only sees it run. */
 static void grows_with(const char *file, int line, const char *what, cost_fn cost, int way,
                        uint32_t n) {
-    uint64_t least = SECOND, once, eight = 0;
+    uint64_t once = 0, eight = 0;
     if (TEST_SANITIZED) {
         (void)cost(n / 8, way);
         return;
     }
     n = T.quick ? n / 2 : n;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         once = cost(n, way);
-        least = once < least ? once : least;
-    }
-    least = least > SECOND / 1000 ? least : SECOND / 1000;
-    for (int i = 0; i < 3; i++) {
         eight = cost(8 * n, way);
-        if (eight < 24 * least) {
+        if (eight < 24 * (once > SECOND / 1000 ? once : SECOND / 1000)) {
             return;
         }
     }
     fprintf(stderr, "%s:%d: %s, %d: %u take %.2f ms, %u take %.2f ms\n", file, line, what, way, n,
-            (double)least / 1e6, 8 * n, (double)eight / 1e6);
+            (double)once / 1e6, 8 * n, (double)eight / 1e6);
     _fail(file, line);
 }
 #define GROWS_LIKE_N(cost, way, n) grows_with(__FILE__, __LINE__, #cost, (cost), (way), (n))
