@@ -31,6 +31,16 @@ typedef struct bench_side {
     double (*sample)(void *ctx);          /* in place of run: does one, returns its ns */
 } bench_side;
 
+/* Makes such a run of what one operation does with its context. */
+#define BENCH_RUN(name, type, c)                                                   \
+    static inline void name##_once(type *c);                                       \
+    static void name(void *ctx, uint64_t n) {                                      \
+        for (uint64_t i = 0; i < n; i++) {                                         \
+            name##_once((type *)ctx);                                              \
+        }                                                                          \
+    }                                                                              \
+    static inline void name##_once(type *c)
+
 /* Nanoseconds of one operation. */
 typedef struct bench_stats {
     double median, mean, p99;

@@ -85,11 +85,7 @@ static void chain_open(void *ctx) {
     bench_counter(value, BENCH_CHAIN, "check.replay_1000");
 }
 
-static void chain_replay(void *ctx, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++) {
-        go((const checked *)ctx);
-    }
-}
+BENCH_RUN(chain_replay, const checked, c) { go(c); }
 
 /* ---- memory, and what is pending ----------------------------------------- */
 

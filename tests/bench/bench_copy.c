@@ -15,19 +15,13 @@ typedef struct copies {
     void *src;
 } copies;
 
-static void copyin(void *ctx, uint64_t n) {
-    const copies *c = (const copies *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_copyin(c->dst, c->src, g_bytes));
-    }
+BENCH_RUN(copyin, const copies, c) {
+    CHECK(hcq_copyin(c->dst, c->src, g_bytes));
 }
 
-static void memcpy_run(void *ctx, uint64_t n) {
-    const copies *c = (const copies *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        memcpy(c->dst.host, c->src, g_bytes);
-        __asm__ __volatile__("" ::: "memory");
-    }
+BENCH_RUN(memcpy_run, const copies, c) {
+    memcpy(c->dst.host, c->src, g_bytes);
+    __asm__ __volatile__("" ::: "memory");
 }
 
 static void copy_row(bench_result *result) {

@@ -38,6 +38,7 @@ typedef struct cuda {
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
+    uint32_t hold_ns;                     /* how long each of them runs, where that is asked */
     uint32_t expected[2];                 /* what the counters have to be */
 } cuda;
 
@@ -160,32 +161,23 @@ static void make_chain(cuda *c, uint32_t count) {
     raw_leave(&c->raw);
 }
 
-static void replay(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_submit_and_wait(c->queue, c->device);
-        c->expected[OURS] += c->count;
-    }
+BENCH_RUN(replay, cuda, c) {
+    bench_submit_and_wait(c->queue, c->device);
+    c->expected[OURS] += c->count;
 }
 
-static void raw_replay(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        RAW(&c->raw, GraphLaunch(c->exec, c->raw.stream));
-        raw_finish(&c->raw, c->raw.stream);
-        c->expected[THEIRS] += c->count;
-    }
+BENCH_RUN(raw_replay, cuda, c) {
+    RAW(&c->raw, GraphLaunch(c->exec, c->raw.stream));
+    raw_finish(&c->raw, c->raw.stream);
+    c->expected[THEIRS] += c->count;
 }
 
-static void raw_replay_launch(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < c->count; k++) {
-            raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
-        }
-        raw_finish(&c->raw, c->raw.stream);
-        c->expected[THEIRS] += c->count;
+BENCH_RUN(raw_replay_launch, cuda, c) {
+    for (uint32_t k = 0; k < c->count; k++) {
+        raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
     }
+    raw_finish(&c->raw, c->raw.stream);
+    c->expected[THEIRS] += c->count;
 }
 
 /* How often ten rounds of it add 1 to a count of the backend, each time. */
@@ -222,21 +214,10 @@ static void replay_1(cuda *c, bench_result *result) { replay_chain(c, result, 1)
 /* ---- waits ---------------------------------------------------------------- */
 /* Of kernels that last so long: how late is the host? The driver's own wait spins. */
 
-static void hold(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_submit_and_wait(c->queue, c->device);
-        c->expected[OURS]++;
-    }
-}
-
-static void raw_hold(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        raw_launch(&c->raw, c->raw.hold, c->raw.stream, c->raw_counter, c->count);
-        raw_finish(&c->raw, c->raw.stream);
-        c->expected[THEIRS]++;
-    }
+BENCH_RUN(raw_hold, cuda, c) {
+    raw_launch(&c->raw, c->raw.hold, c->raw.stream, c->raw_counter, c->hold_ns);
+    raw_finish(&c->raw, c->raw.stream);
+    c->expected[THEIRS]++;
 }
 
 static void wait_us(cuda *c, bench_result *result, uint32_t us) {
@@ -247,8 +228,9 @@ static void wait_us(cuda *c, bench_result *result, uint32_t us) {
     CHECK(hcq_program_create(c->device, &desc, &program));
     bench_exec(c->queue, program, &args, sizeof args);
     CHECK(hcq_queue_bind(c->queue, c->device));
-    c->count = args.step;
-    bench_side sides[2] = {{hold, c}, {raw_hold, c, raw_begin, raw_end}};
+    c->count = 1;
+    c->hold_ns = args.step;
+    bench_side sides[2] = {{replay, c}, {raw_hold, c, raw_begin, raw_end}};
     const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
     bench_extra_add(result, "late_us", stats[0].median / 1000 - us);
     bench_extra_add(result, "raw_late_us", stats[1].median / 1000 - us);
@@ -261,19 +243,14 @@ static void wait_200us(cuda *c, bench_result *result) { wait_us(c, result, 200);
 
 /* ---- recorded each time -------------------------------------------------- */
 
-static void record_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_queue_reset(c->queue));
-        record_chain(c);
-    }
+BENCH_RUN(record_run, cuda, c) {
+    CHECK(hcq_queue_reset(c->queue));
+    record_chain(c);
 }
 
-static void eager_run(void *ctx, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++) {
-        record_run(ctx, 1);
-        replay(ctx, 1);
-    }
+BENCH_RUN(eager_run, cuda, c) {
+    record_run(c, 1);
+    replay(c, 1);
 }
 
 static void eager_exec(cuda *c, bench_result *result) {
@@ -351,20 +328,17 @@ static void hops_run(void *ctx, uint64_t n) {
     }
 }
 
-static void raw_hops_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t k = 0; k < n; k++) {
-        for (uint32_t i = 0; i < hops(); i++) {
-            raw_stream stream = c->streams[i % 2];
-            if (i != 0) {
-                RAW(&c->raw, StreamWaitEvent(stream, c->events[i - 1], 0));
-            }
-            raw_launch_tiny(&c->raw, stream, c->raw_counter);
-            RAW(&c->raw, EventRecord(c->events[i], stream));
+BENCH_RUN(raw_hops_run, cuda, c) {
+    for (uint32_t i = 0; i < hops(); i++) {
+        raw_stream stream = c->streams[i % 2];
+        if (i != 0) {
+            RAW(&c->raw, StreamWaitEvent(stream, c->events[i - 1], 0));
         }
-        RAW(&c->raw, EventSynchronize(c->events[hops() - 1]));
-        c->expected[THEIRS] += hops();
+        raw_launch_tiny(&c->raw, stream, c->raw_counter);
+        RAW(&c->raw, EventRecord(c->events[i], stream));
     }
+    RAW(&c->raw, EventSynchronize(c->events[hops() - 1]));
+    c->expected[THEIRS] += hops();
 }
 
 /* The context is current. */
@@ -393,36 +367,21 @@ static void cross_stream_wait(cuda *c, bench_result *result) {
 
 /* ---- large copies, from and to pinned memory ----------------------------- */
 
-static void copyin_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_copyin(c->memory, c->pinned.host, c->size));
-    }
+BENCH_RUN(copyin_run, cuda, c) {
+    CHECK(hcq_copyin(c->memory, c->pinned.host, c->size));
 }
 
-static void copyout_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_copyout(c->pinned.host, c->memory, c->size));
-    }
+BENCH_RUN(copyout_run, cuda, c) {
+    CHECK(hcq_copyout(c->pinned.host, c->memory, c->size));
 }
 
-static void raw_copy_run(cuda *c, uint64_t n, raw_pointer dst, raw_pointer src) {
-    for (uint64_t i = 0; i < n; i++) {
-        RAW(&c->raw, MemcpyAsync(dst, src, c->size, c->raw.stream));
-        raw_finish(&c->raw, c->raw.stream);
-    }
+static void raw_copy(cuda *c, raw_pointer dst, raw_pointer src) {
+    RAW(&c->raw, MemcpyAsync(dst, src, c->size, c->raw.stream));
+    raw_finish(&c->raw, c->raw.stream);
 }
 
-static void raw_copyin_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    raw_copy_run(c, n, c->memory.address, c->pinned.address);
-}
-
-static void raw_copyout_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
-    raw_copy_run(c, n, c->pinned.address, c->memory.address);
-}
+BENCH_RUN(raw_copyin_run, cuda, c) { raw_copy(c, c->memory.address, c->pinned.address); }
+BENCH_RUN(raw_copyout_run, cuda, c) { raw_copy(c, c->pinned.address, c->memory.address); }
 
 static hcq_result copies_alloc(cuda *c) {
     hcq_result result = hcq_alloc(c->device, c->size, 0, &c->memory);

@@ -141,14 +141,11 @@ static void patch_one(graph *g) {
     g->steps[at] = step;
 }
 
-static void patch_run(void *ctx, uint64_t n) {
-    graph *g = (graph *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        for (uint32_t p = 0; p < g->patches; p++) {
-            patch_one(g);
-        }
-        graph_replay(g, 1);
+BENCH_RUN(patch_run, graph, g) {
+    for (uint32_t p = 0; p < g->patches; p++) {
+        patch_one(g);
     }
+    graph_replay(g, 1);
 }
 
 static void patch(bench_result *result) {
@@ -280,16 +277,13 @@ static void two_update(two *t, uint64_t base) {
     }
 }
 
-static void two_queues_run(void *ctx, uint64_t n) {
-    two *t = (two *)ctx;
+BENCH_RUN(two_queues_run, two, t) {
     hcq_point done[2];
-    for (uint64_t i = 0; i < n; i++) {
-        two_update(t, t->value);
-        t->value += CHAIN / GROUP;
-        CHECK(hcq_queue_submit(t->queue[0], t->device[0], &done[0]));
-        CHECK(hcq_queue_submit(t->queue[1], t->device[1], &done[1]));
-        CHECK(hcq_wait(done, 2, HCQ_ALL, HCQ_FOREVER));
-    }
+    two_update(t, t->value);
+    t->value += CHAIN / GROUP;
+    CHECK(hcq_queue_submit(t->queue[0], t->device[0], &done[0]));
+    CHECK(hcq_queue_submit(t->queue[1], t->device[1], &done[1]));
+    CHECK(hcq_wait(done, 2, HCQ_ALL, HCQ_FOREVER));
 }
 
 /* Launches from zero leave the counters that the loop leaves. */

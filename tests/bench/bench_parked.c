@@ -69,12 +69,9 @@ static void group(parked *p, const uint16_t *order) {
     p->value = first + p->held - (p->many_sets ? 1 : 0);
 }
 
-static void parked_run(void *ctx, uint64_t n) {
-    parked *p = (parked *)ctx;
-    for (uint64_t r = 0; r < n; r++) {
-        for (uint32_t i = 0; i < TOTAL; i += p->held) {
-            group(p, p->order + i);
-        }
+BENCH_RUN(parked_run, parked, p) {
+    for (uint32_t i = 0; i < TOTAL; i += p->held) {
+        group(p, p->order + i);
     }
 }
 

@@ -96,23 +96,17 @@ static void make_buffer(pocl *p) {
     check(finalize(p->buffer), "clFinalizeCommandBufferKHR");
 }
 
-static void replay_buffer(void *ctx, uint64_t n) {
-    pocl *p = (pocl *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        check(p->enqueue(0, NULL, p->buffer, 0, NULL, NULL), "clEnqueueCommandBufferKHR");
-        check(clFinish(p->queue), "clFinish");
-    }
+BENCH_RUN(replay_buffer, pocl, p) {
+    check(p->enqueue(0, NULL, p->buffer, 0, NULL, NULL), "clEnqueueCommandBufferKHR");
+    check(clFinish(p->queue), "clFinish");
 }
 
-static void replay_queue(void *ctx, uint64_t n) {
-    pocl *p = (pocl *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < BENCH_CHAIN; k++) {
-            check(clEnqueueNDRangeKernel(p->queue, p->kernel, 1, NULL, &g_one, &g_one, 0, NULL,
-                                         NULL), "clEnqueueNDRangeKernel");
-        }
-        check(clFinish(p->queue), "clFinish");
+BENCH_RUN(replay_queue, pocl, p) {
+    for (uint32_t k = 0; k < BENCH_CHAIN; k++) {
+        check(clEnqueueNDRangeKernel(p->queue, p->kernel, 1, NULL, &g_one, &g_one, 0, NULL,
+                                     NULL), "clEnqueueNDRangeKernel");
     }
+    check(clFinish(p->queue), "clFinish");
 }
 
 static void check_queue(pocl *p) {

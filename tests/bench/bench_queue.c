@@ -188,12 +188,9 @@ static void ring_end(void *ctx) {
     pthread_join(r->thread, NULL);
 }
 
-static void ring_roundtrip(void *ctx, uint64_t n) {
-    ring *r = (ring *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        ring_push(r, bench_tiny, &r->args);
-        ring_drain(r);
-    }
+BENCH_RUN(ring_roundtrip, ring, r) {
+    ring_push(r, bench_tiny, &r->args);
+    ring_drain(r);
 }
 
 /* ---- submit call --------------------------------------------------------- */
@@ -314,17 +311,14 @@ static void *pingpong_thread(void *ctx) {
     }
 }
 
-static void pingpong_roundtrip(void *ctx, uint64_t n) {
-    pingpong *p = (pingpong *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t before = atomic_load_explicit(&p->done, memory_order_relaxed);
-        p->job.fn = bench_tiny;
-        p->job.args = &p->args;
-        atomic_store_explicit(&p->request, before + 1, memory_order_release);
-        futex_wake(&p->request);
-        while (atomic_load_explicit(&p->done, memory_order_acquire) == before) {
-            futex_wait(&p->done, before);
-        }
+BENCH_RUN(pingpong_roundtrip, pingpong, p) {
+    uint32_t before = atomic_load_explicit(&p->done, memory_order_relaxed);
+    p->job.fn = bench_tiny;
+    p->job.args = &p->args;
+    atomic_store_explicit(&p->request, before + 1, memory_order_release);
+    futex_wake(&p->request);
+    while (atomic_load_explicit(&p->done, memory_order_acquire) == before) {
+        futex_wait(&p->done, before);
     }
 }
 
@@ -407,12 +401,9 @@ static void update_exec(bench_result *result) {
     bench_chain_close(&chain);
 }
 
-static void record_run(void *ctx, uint64_t n) {
-    bench_chain *chain = (bench_chain *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_queue_reset(chain->queue));
-        chain_record(chain, BENCH_CHAIN);
-    }
+BENCH_RUN(record_run, bench_chain, chain) {
+    CHECK(hcq_queue_reset(chain->queue));
+    chain_record(chain, BENCH_CHAIN);
 }
 
 static void record_exec(bench_result *result) {

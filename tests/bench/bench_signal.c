@@ -15,22 +15,16 @@ typedef struct guarded {
     uint64_t value, seen;
 } guarded;
 
-static void guarded_set(void *ctx, uint64_t n) {
-    guarded *g = (guarded *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&g->lock);
-        g->value++;
-        pthread_mutex_unlock(&g->lock);
-    }
+BENCH_RUN(guarded_set, guarded, g) {
+    pthread_mutex_lock(&g->lock);
+    g->value++;
+    pthread_mutex_unlock(&g->lock);
 }
 
-static void guarded_read(void *ctx, uint64_t n) {
-    guarded *g = (guarded *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        pthread_mutex_lock(&g->lock);
-        g->seen += g->value;
-        pthread_mutex_unlock(&g->lock);
-    }
+BENCH_RUN(guarded_read, guarded, g) {
+    pthread_mutex_lock(&g->lock);
+    g->seen += g->value;
+    pthread_mutex_unlock(&g->lock);
 }
 
 typedef struct lone {
@@ -38,11 +32,8 @@ typedef struct lone {
     uint64_t value;
 } lone;
 
-static void lone_set(void *ctx, uint64_t n) {
-    lone *l = (lone *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_signal_set(l->signal, ++l->value));
-    }
+BENCH_RUN(lone_set, lone, l) {
+    CHECK(hcq_signal_set(l->signal, ++l->value));
 }
 
 static void signal_set_no_waiter(bench_result *result) {
@@ -60,11 +51,8 @@ static void signal_set_no_waiter(bench_result *result) {
     bench_chain_close(&chain);
 }
 
-static void wait_run(void *ctx, uint64_t n) {
-    const hcq_point *point = (const hcq_point *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_wait(point, 1, HCQ_ALL, HCQ_FOREVER));
-    }
+BENCH_RUN(wait_run, const hcq_point, point) {
+    CHECK(hcq_wait(point, 1, HCQ_ALL, HCQ_FOREVER));
 }
 
 /* The point of a submission that is over; an extra key has that of a signal. */
@@ -87,22 +75,16 @@ static void wait_reached(bench_result *result) {
 
 /* ---- submit and wait in one call ----------------------------------------- */
 
-static void one_call(void *ctx, uint64_t n) {
-    bench_chain *chain = (bench_chain *)ctx;
+BENCH_RUN(one_call, bench_chain, chain) {
     hcq_submission s = {.queues = &chain->queue, .queue_count = 1};
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_submit_and_wait(chain->device, &s, 1, HCQ_FOREVER, NULL));
-    }
+    CHECK(hcq_submit_and_wait(chain->device, &s, 1, HCQ_FOREVER, NULL));
 }
 
-static void two_calls(void *ctx, uint64_t n) {
-    bench_chain *chain = (bench_chain *)ctx;
+BENCH_RUN(two_calls, bench_chain, chain) {
     hcq_submission s = {.queues = &chain->queue, .queue_count = 1};
     hcq_point done;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_submit(chain->device, &s, 1, &done));
-        CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    }
+    CHECK(hcq_submit(chain->device, &s, 1, &done));
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
 }
 
 static void submit_and_wait(bench_result *result) {
@@ -141,13 +123,10 @@ static void *echo_thread(void *ctx) {
     return NULL;
 }
 
-static void echo_roundtrip(void *ctx, uint64_t n) {
-    echo *e = (echo *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        hcq_point answer = hcq_at(e->pong, ++e->value);
-        CHECK(hcq_signal_set(e->ping, e->value));
-        CHECK(hcq_wait(&answer, 1, HCQ_ALL, HCQ_FOREVER));
-    }
+BENCH_RUN(echo_roundtrip, echo, e) {
+    hcq_point answer = hcq_at(e->pong, ++e->value);
+    CHECK(hcq_signal_set(e->ping, e->value));
+    CHECK(hcq_wait(&answer, 1, HCQ_ALL, HCQ_FOREVER));
 }
 
 static void echo_begin(void *ctx) {

@@ -143,31 +143,19 @@ static void make_chain(vulkan *v, uint32_t count) {
     raw_record_chain(v, v->again);
 }
 
-static void replay(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_submit_and_wait(v->queue, v->device);
-    }
-    v->runs += n;
+BENCH_RUN(replay, vulkan, v) {
+    bench_submit_and_wait(v->queue, v->device);
+    v->runs++;
 }
 
-static void raw_replay_of(vulkan *v, VkCommandBuffer commands, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++) {
-        raw_submit(&v->raw, commands);
-        raw_wait(&v->raw);
-    }
-    v->raw_runs += n;
+static void raw_replay_of(vulkan *v, VkCommandBuffer commands) {
+    raw_submit(&v->raw, commands);
+    raw_wait(&v->raw);
+    v->raw_runs++;
 }
 
-static void raw_replay(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    raw_replay_of(v, v->commands, n);
-}
-
-static void raw_replay_again(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    raw_replay_of(v, v->again, n);
-}
+BENCH_RUN(raw_replay, vulkan, v) { raw_replay_of(v, v->commands); }
+BENCH_RUN(raw_replay_again, vulkan, v) { raw_replay_of(v, v->again); }
 
 /* Did every kernel of both sides run? Counters wrap around. */
 static void check_counters(const vulkan *v, const char *name) {
@@ -412,11 +400,8 @@ static void patch_rounds(vulkan *v, int grid, bench_result *result) {
 }
 
 /* What a user of plain Vulkan does instead: records the commands again. */
-static void rerecord_run(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        raw_record_chain(v, v->commands);
-    }
+BENCH_RUN(rerecord_run, vulkan, v) {
+    raw_record_chain(v, v->commands);
 }
 
 static void patch(bench_result *result) {
@@ -435,20 +420,14 @@ static void patch(bench_result *result) {
 
 /* ---- recording ----------------------------------------------------------- */
 
-static void record_run(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(hcq_queue_reset(v->queue));
-        record_chain(v);
-    }
+BENCH_RUN(record_run, vulkan, v) {
+    CHECK(hcq_queue_reset(v->queue));
+    record_chain(v);
 }
 
-static void record_bind_run(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        record_run(v, 1);
-        CHECK(hcq_queue_bind(v->queue, v->device));
-    }
+BENCH_RUN(record_bind_run, vulkan, v) {
+    record_run(v, 1);
+    CHECK(hcq_queue_bind(v->queue, v->device));
 }
 
 static int record_slots(bench_result *result, uint32_t slots, bench_stats stats[3]) {
@@ -492,12 +471,9 @@ typedef struct copies {
     raw_buffer raw_dst, raw_src;
 } copies;
 
-static void memcpy_run(void *ctx, uint64_t n) {
-    copies *c = (copies *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        memcpy(c->raw_dst.host, c->raw_src.host, g_bytes);
-        __asm__ __volatile__("" ::: "memory");
-    }
+BENCH_RUN(memcpy_run, copies, c) {
+    memcpy(c->raw_dst.host, c->raw_src.host, g_bytes);
+    __asm__ __volatile__("" ::: "memory");
 }
 
 /* All memory is touched long before it is measured. */
