@@ -39,6 +39,7 @@ typedef struct cuda {
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
     uint32_t hold_ns;                     /* how long each of them runs, where that is asked */
+    uint32_t of;                          /* the row's, see g_rows */
     uint32_t expected[2];                 /* what the counters have to be */
 } cuda;
 
@@ -191,7 +192,8 @@ static void count_per(cuda *c, bench_result *result, const char *key, uint32_t c
 /* ---- replay -------------------------------------------------------------- */
 
 /* The other side twice: what differs there is noise. And once by plain launches. */
-static void replay_chain(cuda *c, bench_result *result, uint32_t count) {
+static void replay_chain(cuda *c, bench_result *result) {
+    const uint32_t count = c->of == 1 ? 1 : chain_length();
     bench_result noise = {0};
     make_chain(c, count);
     count_per(c, result, "graph_launches_per_replay", HCQ_CUDA_QUERY_GRAPH_LAUNCHES, replay, 1);
@@ -205,12 +207,6 @@ static void replay_chain(cuda *c, bench_result *result, uint32_t count) {
     bench_extra_add(result, "raw_launches_ns", stats[3].median / count);
 }
 
-static void replay_1000(cuda *c, bench_result *result) {
-    replay_chain(c, result, chain_length());
-}
-
-static void replay_1(cuda *c, bench_result *result) { replay_chain(c, result, 1); }
-
 /* ---- waits ---------------------------------------------------------------- */
 /* Of kernels that last so long: how late is the host? The driver's own wait spins. */
 
@@ -220,8 +216,8 @@ BENCH_RUN(raw_hold, cuda, c) {
     c->expected[THEIRS]++;
 }
 
-static void wait_us(cuda *c, bench_result *result, uint32_t us) {
-    raw_tiny_args args = {c->counter.address, us * 1000, 0};
+static void wait_us(cuda *c, bench_result *result) {
+    raw_tiny_args args = {c->counter.address, c->of * 1000, 0};
     hcq_program_desc desc = {.label = "bench_hold", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
                              .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_hold", 0}};
     hcq_program *program;
@@ -232,14 +228,10 @@ static void wait_us(cuda *c, bench_result *result, uint32_t us) {
     c->hold_ns = args.step;
     bench_side sides[2] = {{replay, c}, {raw_hold, c, raw_begin, raw_end}};
     const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
-    bench_extra_add(result, "late_us", stats[0].median / 1000 - us);
-    bench_extra_add(result, "raw_late_us", stats[1].median / 1000 - us);
+    bench_extra_add(result, "late_us", stats[0].median / 1000 - c->of);
+    bench_extra_add(result, "raw_late_us", stats[1].median / 1000 - c->of);
     hcq_program_destroy(program);
 }
-
-static void wait_50us(cuda *c, bench_result *result) { wait_us(c, result, 50); }
-static void wait_100us(cuda *c, bench_result *result) { wait_us(c, result, 100); }
-static void wait_200us(cuda *c, bench_result *result) { wait_us(c, result, 200); }
 
 /* ---- recorded each time -------------------------------------------------- */
 
@@ -418,9 +410,9 @@ static void copies_make(cuda *c) {
     }
 }
 
-static void copies(cuda *c, bench_result *result, void (*ours)(void *, uint64_t),
-                   void (*raw_run)(void *, uint64_t)) {
-    bench_side sides[2] = {{ours, c, NULL, NULL, 1}, {raw_run, c, raw_begin, raw_end, 1}};
+static void copies(cuda *c, bench_result *result) {
+    bench_side sides[2] = {{c->of ? copyout_run : copyin_run, c, NULL, NULL, 1},
+                           {c->of ? raw_copyout_run : raw_copyin_run, c, raw_begin, raw_end, 1}};
     copies_make(c);
     const bench_stats *stats = bench_compare(result, sides, 2, 1e-6);
     bench_extra_add(result, "mib", (double)c->size / 1048576.0);
@@ -429,22 +421,21 @@ static void copies(cuda *c, bench_result *result, void (*ours)(void *, uint64_t)
     bench_extra_add(result, "bandwidth_ratio", stats[1].median / stats[0].median);
 }
 
-static void copyin_1g(cuda *c, bench_result *r) { copies(c, r, copyin_run, raw_copyin_run); }
-static void copyout_1g(cuda *c, bench_result *r) { copies(c, r, copyout_run, raw_copyout_run); }
-
 #include "bench_cuda_facts.h"
 
 /* ---- the rows ------------------------------------------------------------ */
 
-/* What a row measures, on a device that is open, and its compute lanes [default]. */
-static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes; } g_rows[] = {
-    {replay_1000, 0}, {replay_1, 0}, {eager_exec, 0}, {submit_one, 0},
-    {cross_stream_wait, 2}, {copyin_1g, 0}, {copyout_1g, 0},
-    {wait_50us, 0}, {wait_100us, 0}, {wait_200us, 0}};
+/* What a row measures, on a device that is open, its compute lanes [default], and of what:
+   kernels, microseconds, in or out. */
+static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes, of; } g_rows[] = {
+    {replay_chain, 0, CHAIN}, {replay_chain, 0, 1}, {eager_exec, 0, 0}, {submit_one, 0, 0},
+    {cross_stream_wait, 2, 0}, {copies, 0, 0}, {copies, 0, 1}, {wait_us, 0, 50}, {wait_us, 0, 100},
+    {wait_us, 0, 200}};
 
 static void row(bench_result *result) {
     static cuda c;
     if (cuda_open(&c, g_rows[result->number].lanes, result)) {
+        c.of = g_rows[result->number].of;
         g_rows[result->number].run(&c, result);
         check_counters(&c);
         cuda_close(&c);
@@ -462,11 +453,11 @@ const bench bench_cuda_rows[] = {
     {"cuda.wait_50us", "ns", 1.2, row, 7},
     {"cuda.wait_100us", "ns", 1.2, row, 8},
     {"cuda.wait_200us", "ns", 1.2, row, 9},
-    {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
-    {"cuda_fact.pending", "", BENCH_NONE, fact_pending},
-    {"cuda_fact.pinning", "", BENCH_NONE, fact_pinning},
-    {"cuda_fact.ranges", "", BENCH_NONE, fact_ranges},
+    {"cuda_fact.hops", "", BENCH_NONE, fact_row, 0},
+    {"cuda_fact.pending", "", BENCH_NONE, fact_row, 1},
+    {"cuda_fact.pinning", "", BENCH_NONE, fact_row, 2},
+    {"cuda_fact.ranges", "", BENCH_NONE, fact_row, 3},
     {"cuda_fact.naps", "", BENCH_NONE, fact_naps},
-    {"cuda_fact.calls", "", BENCH_NONE, fact_calls},
-    {"cuda_fact.blocking", "", BENCH_NONE, fact_blocking},
+    {"cuda_fact.calls", "", BENCH_NONE, fact_row, 4},
+    {"cuda_fact.blocking", "", BENCH_NONE, fact_row, 5},
     {0}};
