@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../hcq.h"                    /* hcq_block */
+#include "../support/chance.h"
 #include "cuda.h"
 
 #include <pthread.h>
@@ -161,7 +162,7 @@ static unsigned long long mc_u(uint64_t value) { return value; }
         } \
     } while (0)
 
-/* ---- memory of its own, time, chance ---- */
+/* ---- memory of its own, time ---- */
 
 static void *mc_calloc(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
@@ -199,13 +200,6 @@ static void mc_pass(uint64_t ns) {
     }
     while (mc_now() < until) {
     }
-}
-
-static uint64_t mc_random(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
 }
 
 /* ---- objects ---- */
@@ -365,7 +359,7 @@ static int mc_current(enum mc_needs needs) {
 
 /* Gives other threads a chance to come in between. */
 static void mc_linger(void) {
-    if (M.desc.linger && mc_random(&mc_tls.random) % 1000 < M.desc.linger) {
+    if (M.desc.linger && test_random(&mc_tls.random) % 1000 < M.desc.linger) {
         sched_yield();
     }
 }

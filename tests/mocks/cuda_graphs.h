@@ -378,7 +378,7 @@ static int mc_program_run(const mc_work *w, const mc_exec *e, const mc_program *
         }
     }
     while (count && !error && !w->context->error) {
-        uint32_t at = (uint32_t)(mc_random(&mc_tls.random) % count), n = ready[at];
+        uint32_t at = (uint32_t)(test_random(&mc_tls.random) % count), n = ready[at];
         ready[at] = ready[--count];
         error = p->disabled[n] ? 0 : mc_step_run(p->steps[n]);
         M.counts.operations++;

@@ -56,7 +56,7 @@ static void mc_gate_late(mc_queue *q, const mc_op *op) {
 /* Lets others go ahead of an operation: seldom, for all together must not take long. One
    work queue of four is slow. */
 static void mc_gate_random(mc_queue *q) {
-    uint64_t r = mc_random(&q->random), us = MC_DELAY_US, done = UINT64_MAX;
+    uint64_t r = test_random(&q->random), us = MC_DELAY_US, done = UINT64_MAX;
     uint32_t kind = (uint32_t)(q->slow ? r & 31 : r & 127);
     if (kind > 5) {
         if (kind < 16) {
@@ -209,7 +209,7 @@ static mc_op *mc_op_new(mc_stream *s, mc_work_kind kind) {
 static void mc_queue_start(mc_queue *q) {
     ptrdiff_t number = (char *)q - (char *)M.devices;
     q->random = M.desc.seed * 0x100000001b3ull + (uint64_t)number;
-    q->slow = mc_random(&q->random) % 4 == 0;
+    q->slow = test_random(&q->random) % 4 == 0;
     mc_cond_init(&q->bell);
     q->started = 1;
     if (pthread_create(&q->thread, NULL, mc_queue_main, q) != 0) {

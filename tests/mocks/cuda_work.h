@@ -143,7 +143,7 @@ static int mc_run_kernel(mc_work *w) {
     hcq_block b = {{0, 0, 0}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                    NULL};
     uint64_t count = (uint64_t)grid[0] * grid[1] * grid[2];
-    int backwards = mc_random(&mc_tls.random) % 2 != 0;
+    int backwards = test_random(&mc_tls.random) % 2 != 0;
     if (!f->module) {
         mc_misuse("the module of '%s' was unloaded", f->entry);
         return 0;

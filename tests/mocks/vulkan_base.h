@@ -1,6 +1,7 @@
 /* vulkan_base.h - the mock of Vulkan: checks, counters, failures on demand, objects. */
 #pragma once
 
+#include "../support/chance.h"
 #include "vulkan_options.h"
 
 #include <pthread.h>
@@ -50,19 +51,12 @@ static const void *mock_vk_chained(const void *next, VkStructureType type) {
     return s;
 }
 
-/* ---- time and chance ---- */
+/* ---- time ---- */
 
 static uint64_t mock_vk_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t mock_vk_random(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
 }
 
 /* ---- counters ---- */
@@ -167,6 +161,14 @@ static VkResult mock_vk_enter(mock_vk_entry entry) {
     mock_vk_where = mock_vk_names[entry];
     return mock_vk_peek(&mock_vk_failure.count) ? mock_vk_injected(entry) : VK_SUCCESS;
 }
+
+/* Returns what is no success. */
+#define MOCK_VK_TRY(result) \
+    do { \
+        if ((result) != VK_SUCCESS) { \
+            return result; \
+        } \
+    } while (0)
 
 /* ---- objects ---- */
 

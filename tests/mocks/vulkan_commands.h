@@ -60,9 +60,7 @@ MOCK_VK_API(VkResult, GetQueryPoolResults, VkDevice handle, VkQueryPool object, 
     mock_vk_query_pool *pool = MOCK_VK_OBJECT(mock_vk_query_pool, object, QUERY_POOL, d);
     mock_vk_queries_within(pool, first, count);
     mock_vk_check(count == 1 && (flags & VK_QUERY_RESULT_64_BIT), "other results than hcq's");
-    if (result != VK_SUCCESS) {
-        return result;
-    }
+    MOCK_VK_TRY(result);
     pthread_mutex_lock(&d->lock);
     const mock_vk_query *q = &pool->queries[first];
     mock_vk_check(q->state != MOCK_VK_QUERY_UNDEFINED, "query %u was never reset", first);
@@ -165,9 +163,7 @@ MOCK_VK_API(VkResult, AllocateCommandBuffers, VkDevice handle,
     mock_vk_command_pool *pool =
         MOCK_VK_OBJECT(mock_vk_command_pool, info->commandPool, COMMAND_POOL, d);
     *out = VK_NULL_HANDLE;
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
+    MOCK_VK_TRY(failure);
     mock_vk_inside(&pool->o, d->desc->linger);
     mock_vk_commands *c = mock_vk_new(d, &pool->o, MOCK_VK_KIND_COMMAND_BUFFER, sizeof *c);
     c->o.close = mock_vk_commands_close;

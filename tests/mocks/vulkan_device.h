@@ -62,16 +62,14 @@ MOCK_VK_API(VkResult, CreateDevice, VkPhysicalDevice physical, const VkDeviceCre
     VkResult result = mock_vk_enter(MOCK_VK_CreateDevice);
     mock_vk_physical *p = mock_vk_physical_of(physical);
     *out = VK_NULL_HANDLE;
-    if (result == VK_SUCCESS) {
-        result = mock_vk_enable(p->desc->without, info->ppEnabledExtensionNames,
-                                info->enabledExtensionCount);
-    }
-    if (result == VK_SUCCESS) {
-        mock_vk_device *d = calloc(1, sizeof *d);
-        mock_vk_device_open(d, p, info);
-        *out = (VkDevice)(uintptr_t)d;
-    }
-    return result;
+    MOCK_VK_TRY(result);
+    result = mock_vk_enable(p->desc->without, info->ppEnabledExtensionNames,
+                            info->enabledExtensionCount);
+    MOCK_VK_TRY(result);
+    mock_vk_device *d = calloc(1, sizeof *d);
+    mock_vk_device_open(d, p, info);
+    *out = (VkDevice)(uintptr_t)d;
+    return VK_SUCCESS;
 }
 
 MOCK_VK_API(void, GetDeviceQueue, VkDevice handle, uint32_t family, uint32_t index, VkQueue *out) {

@@ -184,9 +184,7 @@ MOCK_VK_API(VkResult, AllocateMemory, VkDevice handle, const VkMemoryAllocateInf
                   mock_vk_u(size), info->memoryTypeIndex, mock_vk_u(align));
     *out = VK_NULL_HANDLE;
     result = result == VK_SUCCESS ? mock_vk_memory_take(d, info, import != NULL) : result;
-    if (result != VK_SUCCESS) {
-        return result;
-    }
+    MOCK_VK_TRY(result);
     mock_vk_memory *m = mock_vk_new(d, NULL, MOCK_VK_KIND_MEMORY, sizeof *m);
     m->o.close = mock_vk_memory_close;
     m->size = size;
@@ -289,9 +287,7 @@ MOCK_VK_API(VkResult, BindBufferMemory, VkDevice handle, VkBuffer buffer, VkDevi
     mock_vk_check(offset % 256 == 0 && offset <= m->size && b->size <= m->size - offset,
                   "%llu bytes at %llu of %llu", mock_vk_u(b->size), mock_vk_u(offset),
                   mock_vk_u(m->size));
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
+    MOCK_VK_TRY(failure);
     pthread_mutex_lock(&d->lock);
     b->memory = m;
     b->offset = offset;

@@ -205,10 +205,9 @@ static VkResult mock_vk_enable(uint32_t without, const char *const *names, uint3
 MOCK_VK_API(VkResult, EnumerateDeviceExtensionProperties, VkPhysicalDevice physical,
             const char *layer, uint32_t *count, VkExtensionProperties *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumerateDeviceExtensionProperties);
-    return failure != VK_SUCCESS
-               ? failure
-               : mock_vk_list_extensions(mock_vk_physical_of(physical)->desc->without, 1,
-                                         MOCK_VK_EXTENSIONS - 1, count, out);
+    MOCK_VK_TRY(failure);
+    return mock_vk_list_extensions(mock_vk_physical_of(physical)->desc->without, 1,
+                                   MOCK_VK_EXTENSIONS - 1, count, out);
 }
 
 /* ---- properties ---- */
@@ -359,9 +358,7 @@ MOCK_VK_API(VkResult, EnumerateInstanceVersion, uint32_t *version) {
 MOCK_VK_API(VkResult, EnumerateInstanceExtensionProperties, const char *layer, uint32_t *count,
             VkExtensionProperties *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumerateInstanceExtensionProperties);
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
+    MOCK_VK_TRY(failure);
     if (layer && (mock_vk_options.without & MOCK_VK_NO_LAYER)) {
         return VK_ERROR_LAYER_NOT_PRESENT;
     }
@@ -376,13 +373,10 @@ MOCK_VK_API(VkResult, CreateInstance, const VkInstanceCreateInfo *info, MOCK_VK_
             VkInstance *out) {
     VkResult result = mock_vk_enter(MOCK_VK_CreateInstance);
     *out = VK_NULL_HANDLE;
-    if (result == VK_SUCCESS) {
-        result = mock_vk_enable(mock_vk_options.without, info->ppEnabledExtensionNames,
-                                info->enabledExtensionCount);
-    }
-    if (result != VK_SUCCESS) {
-        return result;
-    }
+    MOCK_VK_TRY(result);
+    result = mock_vk_enable(mock_vk_options.without, info->ppEnabledExtensionNames,
+                            info->enabledExtensionCount);
+    MOCK_VK_TRY(result);
     mock_vk_instance *instance = calloc(1, sizeof *instance);
     mock_vk_init(&instance->o, MOCK_VK_KIND_INSTANCE, NULL);
     instance->desc = mock_vk_defaults(&mock_vk_options);
@@ -414,8 +408,8 @@ MOCK_VK_API(VkResult, EnumeratePhysicalDevices, VkInstance handle, uint32_t *cou
     for (uint32_t i = 0; i < MOCK_VK_DEVICES; i++) {
         all[i] = (VkPhysicalDevice)(uintptr_t)&instance->physical[i];
     }
-    return failure != VK_SUCCESS
-               ? failure : mock_vk_give(all, sizeof all[0], instance->desc.devices, count, out);
+    MOCK_VK_TRY(failure);
+    return mock_vk_give(all, sizeof all[0], instance->desc.devices, count, out);
 }
 
 /* ---- the layer's messages: it is there and says something at each submit, and whenever

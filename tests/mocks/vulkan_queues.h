@@ -127,9 +127,7 @@ MOCK_VK_API(VkResult, SignalSemaphore, VkDevice handle, const VkSemaphoreSignalI
     VkResult failure = mock_vk_enter(MOCK_VK_SignalSemaphore);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_semaphore *s = MOCK_VK_OBJECT(mock_vk_semaphore, info->semaphore, SEMAPHORE, d);
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
+    MOCK_VK_TRY(failure);
     pthread_mutex_lock(&d->lock);
     mock_vk_check(!s->producer, "the host signals semaphore #%u, and so does a queue", s->o.number);
     mock_vk_check(info->value > s->value || mock_vk_is_lost(d),

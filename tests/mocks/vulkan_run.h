@@ -20,11 +20,9 @@ MOCK_VK_API(VkResult, GetCalibratedTimestampsEXT, VkDevice handle, uint32_t coun
     VkResult failure = mock_vk_enter(MOCK_VK_GetCalibratedTimestampsEXT);
     mock_vk_device *d = mock_vk_device_of(handle);
     uint64_t now = mock_vk_now(), late = d->desc->flags & MOCK_VK_WRONG_CLOCK ? 1000000000 : 0;
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
+    MOCK_VK_TRY(failure);
     pthread_mutex_lock(&d->lock);
-    uint64_t off = mock_vk_random(&d->random) % 101;
+    uint64_t off = test_random(&d->random) % 101;
     pthread_mutex_unlock(&d->lock);
     for (uint32_t i = 0; i < count; i++) {
         int device = infos[i].timeDomain == VK_TIME_DOMAIN_DEVICE_EXT;
@@ -169,7 +167,7 @@ static void mock_vk_begin_commands(mock_vk_queue *q, const mock_vk_commands *c) 
     }
     for (uint32_t i = 0; i < c->count; i++) {
         first = i > 0 && c->list[i].group != c->list[i - 1].group ? i : first;
-        uint32_t other = first + (uint32_t)(mock_vk_random(&q->o.device->random) % (i - first + 1));
+        uint32_t other = first + (uint32_t)(test_random(&q->o.device->random) % (i - first + 1));
         q->order[i] = q->order[other];
         q->order[other] = i;
     }
@@ -225,7 +223,7 @@ static mock_vk_queue *mock_vk_pick(mock_vk_queue *first) {
     mock_vk_queue *found = NULL;
     uint32_t ready = 0, count = d->thread_count == 1 ? d->queue_count : 1;
     for (mock_vk_queue *q = first; q < first + count; q++) {
-        if (mock_vk_ready(q) && mock_vk_random(&d->random) % ++ready == 0) {
+        if (mock_vk_ready(q) && test_random(&d->random) % ++ready == 0) {
             found = q;
         }
     }

@@ -53,6 +53,7 @@ extern const char *test_cuda_library;  /* the variant's */
 #include <cmocka.h>
 
 #define TEST_UNUSED __attribute__((unused))
+#include "chance.h"
 #include "mocks/mock.h"
 #ifdef HCQ_TEST_VULKAN
 #include "mocks/vulkan.h"
@@ -494,13 +495,6 @@ static TEST_UNUSED void test_sleep_ms(uint32_t ms) {
     for (uint32_t i = 0; i < ms; i++) {
         mock_sleep(1000000);
     }
-}
-
-static TEST_UNUSED uint64_t test_random(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
 }
 
 /* A thread for each of the users, which lie `size` bytes apart; one is here. */

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "spirv_modules.h"
+#include "support/chance.h"
 
 enum {
     VERSION = 0x00010600,              /* highest that is allowed here */
@@ -187,11 +188,8 @@ static const module modules[] = {
 static hcqi_vk_module opened;
 static uint64_t random_state = 1;
 
-static uint32_t random_below(uint32_t limit) { /* splitmix64 */
-    uint64_t z = random_state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (uint32_t)((z ^ (z >> 31)) % limit);
+static uint32_t random_below(uint32_t limit) {
+    return (uint32_t)(test_random(&random_state) % limit);
 }
 
 #define TEST_ARGS void **state __attribute__((unused))
