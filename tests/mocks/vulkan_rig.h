@@ -1,6 +1,6 @@
-/* vulkan_rig.h - an engine's device to play with by raw calls: the mock's with all its
-   families and a buffer, or the system's with one queue, under the validation layer
-   where that looks on. */
+/* vulkan_rig.h - an engine's device to play with by raw calls, with a buffer: the mock's with
+   all its families, or the system's with one queue, under the validation layer where that
+   looks on. */
 #pragma once
 
 #include "support/util.h"
@@ -137,18 +137,43 @@ static VkSemaphore rig_semaphore(rig *r) {
     return made;
 }
 
-/* A buffer over all of the mock's families, in the host's memory. The mock looks at
-   sType in chains only. */
+/* The first memory that the host sees, for the buffer. */
+static void rig_memory(rig *r) {
+    VkPhysicalDeviceMemoryProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    const VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkMemoryAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                     .pNext = &flags};
+    VkMemoryRequirements needs;
+    r->vk.GetPhysicalDeviceMemoryProperties2(r->physical, &all);
+    r->vk.GetBufferMemoryRequirements(r->device, r->buffer, &needs);
+    while (!(needs.memoryTypeBits >> allocate.memoryTypeIndex & 1) ||
+           (all.memoryProperties.memoryTypes[allocate.memoryTypeIndex].propertyFlags & wanted) !=
+               wanted) {
+        allocate.memoryTypeIndex++;
+    }
+    allocate.allocationSize = needs.size;
+    RIG_OK(r->vk.AllocateMemory(r->device, &allocate, NULL, &r->memory));
+}
+
+/* A buffer over all families, in the host's memory. */
 static void rig_buffer(rig *r) {
     static const uint32_t families[RIG_FAMILIES] = {0, 1, 2};
     void *host;
-    VkBufferCreateInfo info = {.size = RIG_BYTES, .sharingMode = VK_SHARING_MODE_CONCURRENT,
-                               .queueFamilyIndexCount = RIG_FAMILIES,
-                               .pQueueFamilyIndices = families};
-    VkMemoryAllocateInfo allocate = {.allocationSize = RIG_BYTES, .memoryTypeIndex = 1};
-    VkBufferDeviceAddressInfo address = {.pNext = NULL};
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = RIG_BYTES,
+        .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+        .sharingMode = r->first < r->last ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = r->first < r->last ? RIG_FAMILIES : 0,
+        .pQueueFamilyIndices = families};
+    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
     RIG_OK(r->vk.CreateBuffer(r->device, &info, NULL, &r->buffer));
-    RIG_OK(r->vk.AllocateMemory(r->device, &allocate, NULL, &r->memory));
+    rig_memory(r);
     RIG_OK(r->vk.BindBufferMemory(r->device, r->buffer, r->memory, 0));
     RIG_OK(r->vk.MapMemory(r->device, r->memory, 0, VK_WHOLE_SIZE, 0, &host));
     memset(host, 0, RIG_BYTES);
@@ -166,17 +191,13 @@ static void rig_open(rig *r) {
     }
     r->a = r->semaphores[0];
     r->b = r->semaphores[1];
-    if (mock_vk_options.on) {
-        rig_buffer(r);
-    }
+    rig_buffer(r);
 }
 
 /* Nothing is left on it, say the mock and the layer. */
 static void rig_close(rig *r) {
-    if (r->buffer) {
-        r->vk.DestroyBuffer(r->device, r->buffer, NULL);
-        r->vk.FreeMemory(r->device, r->memory, NULL);
-    }
+    r->vk.DestroyBuffer(r->device, r->buffer, NULL);
+    r->vk.FreeMemory(r->device, r->memory, NULL);
     for (uint32_t i = 0; i < RIG_SEMAPHORES; i++) {
         r->vk.DestroySemaphore(r->device, r->semaphores[i], NULL);
     }

@@ -266,62 +266,11 @@ TEST(the_timeline_waits_for_an_engine) {
 
 /* ---- memory ---- */
 
-enum { ENGINE_BYTES = 4096 };
-
-/* A buffer of the engine's, in memory that it sees. */
-typedef struct engine_buffer {
-    VkBuffer handle;
-    VkDeviceMemory memory;
-    uint32_t *words;
-} engine_buffer;
-
-static uint32_t engine_type(VkBuffer handle) {
-    VkPhysicalDeviceMemoryProperties2 all = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
-    const VkMemoryPropertyFlags wanted =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    VkMemoryRequirements needs;
-    uint32_t type = 0;
-    E.vk.GetPhysicalDeviceMemoryProperties2(E.physical, &all);
-    E.vk.GetBufferMemoryRequirements(E.device, handle, &needs);
-    while (!(needs.memoryTypeBits >> type & 1) ||
-           (all.memoryProperties.memoryTypes[type].propertyFlags & wanted) != wanted) {
-        type++;
-    }
-    return type;
-}
-
-static engine_buffer engine_buffer_make(void) {
-    const VkBufferCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = ENGINE_BYTES,
-        .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
-    const VkMemoryAllocateFlagsInfo flags = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
-    engine_buffer b;
-    void *host;
-    RIG_OK(E.vk.CreateBuffer(E.device, &info, NULL, &b.handle));
-    const VkMemoryAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags,
-        .allocationSize = 2 * ENGINE_BYTES, .memoryTypeIndex = engine_type(b.handle)};
-    RIG_OK(E.vk.AllocateMemory(E.device, &allocate, NULL, &b.memory));
-    RIG_OK(E.vk.BindBufferMemory(E.device, b.handle, b.memory, 0));
-    RIG_OK(E.vk.MapMemory(E.device, b.memory, 0, VK_WHOLE_SIZE, 0, &host));
-    memset(host, 0, ENGINE_BYTES);
-    b.words = host;
-    return b;
-}
-
-static void engine_buffer_destroy(const engine_buffer *b) {
-    E.vk.DestroyBuffer(E.device, b->handle, NULL);
-    E.vk.FreeMemory(E.device, b->memory, NULL);
-}
-
 /* Kernels of both kinds, a fill and a copy each way work on it. */
-static void engine_buffer_works(hcq_device *dev, hcq_buffer ours, const engine_buffer *b) {
+static void engine_buffer_works(hcq_device *dev, hcq_buffer ours) {
     const uint32_t words[4] = {1, 2, 3, 4};
     uint32_t got[4];
+    const uint32_t *seen = (const uint32_t *)(const void *)E.host;
     hcq_buffer one = make_words(dev, 1);
     mix_args args = {ours.address + 8, one.address, 1, 6};
     hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
@@ -334,8 +283,8 @@ static void engine_buffer_works(hcq_device *dev, hcq_buffer ours, const engine_b
     WAIT_OK(submit_of(q, dev));
     CHECK_OK(hcq_copyout(got, hcq_view(ours, 3984, 16), sizeof got));
     CHECK(got[0] == 1 && got[1] == 102 && got[2] == 3 * 31 + 5 + 6 && got[3] == 4);
-    CHECK(memcmp(b->words, got, sizeof got) == 0 && memcmp(b->words + 996, got, sizeof got) == 0);
-    CHECK(b->words[4] == 9 && b->words[5] == 0);
+    CHECK(memcmp(seen, got, sizeof got) == 0 && memcmp(seen + 996, got, sizeof got) == 0);
+    CHECK(seen[4] == 9 && seen[5] == 0);
     hcq_queue_destroy(q);
 }
 
@@ -345,35 +294,33 @@ TEST(buffers_of_an_engine) {
     VkBuffer handle;
     VkDeviceSize offset;
     rig_open(&E);
-    const engine_buffer b = engine_buffer_make();
     for (uint32_t turn = 0; turn < 2; turn++) {
         hcq_device *dev = rig_lend(&E);
         hcq_signal gate = make_signal(dev, 0);
         hcq_point shut = hcq_at(gate, 1);
         const uint64_t blocks = COUNT(dev, BLOCKS);
-        CHECK_OK(hcq_vulkan_buffer_import(dev, b.handle, 4000, &ours));
+        CHECK_OK(hcq_vulkan_buffer_import(dev, E.buffer, 4000, &ours));
         CHECK(ours.address != 0 && ours.size == 4000 && !ours.host && ours.device == dev);
         CHECK_OK(hcq_vulkan_buffer(hcq_view(ours, 100, 4), &handle, &offset));
-        CHECK(handle == b.handle && offset == 100);
-        engine_buffer_works(dev, ours, &b);
-        CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 4, &again), HCQ_ERROR_INVALID);
+        CHECK(handle == E.buffer && offset == 100);
+        engine_buffer_works(dev, ours);
+        CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, 4, &again), HCQ_ERROR_INVALID);
         CHECK(log_has("handle: overlaps") && again.address == 0);
         hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_fill(q, ours, 4, 7, 4), 0);
         hcq_point done = submit_to(dev, q, 0, &shut, NULL);
         CHECK_OK(hcq_free(ours));      /* it still belongs to what is held */
-        CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 4000, &ours), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, 4000, &ours), HCQ_ERROR_INVALID);
         CHECK_OK(hcq_signal_set(gate, 1));
         WAIT_OK(done);
-        CHECK(b.words[0] == 7);
+        CHECK_U64(rig_word(&E, 0), 7);
         hcq_queue_destroy(q);
-        CHECK_OK(hcq_vulkan_buffer_import(dev, b.handle, ENGINE_BYTES, &ours));
+        CHECK_OK(hcq_vulkan_buffer_import(dev, E.buffer, RIG_BYTES, &ours));
         if (turn == 0) { CHECK_OK(hcq_free(ours)); } /* else hcq_close does it */
         CHECK(turn == 1 || COUNT(dev, BLOCKS) <= blocks + 2);
         CHECK_OK(hcq_close(dev));
     }
-    CHECK(b.words[0] == 7);
-    engine_buffer_destroy(&b);
+    CHECK_U64(rig_word(&E, 0), 7);
     rig_close(&E);
 }
 
@@ -382,20 +329,18 @@ TEST(import_buffer_refuses) {
     const VkBuffer some = (VkBuffer)(uintptr_t)64; /* is not looked at */
     hcq_buffer got;
     rig_open(&E);
-    const engine_buffer b = engine_buffer_make();
     hcq_device *dev = rig_lend(&E);
     CHECK_RESULT(hcq_vulkan_buffer_import(cpu, some, 4, &got), HCQ_ERROR_UNSUPPORTED);
-    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 0, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, 0, &got), HCQ_ERROR_INVALID);
     CHECK(log_has("size: is 0"));
-    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 1 << 20, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, 1 << 20, &got), HCQ_ERROR_INVALID);
     CHECK(log_has("size: above the handle's"));
-    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, UINT64_MAX, &got), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_buffer_import(NULL, b.handle, 4, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, UINT64_MAX, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_buffer_import(NULL, E.buffer, 4, &got), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_buffer_import(dev, VK_NULL_HANDLE, 4, &got), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_buffer_import(dev, b.handle, 4, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_vulkan_buffer_import(dev, b.handle, 4, &got));
+    CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, 4, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_vulkan_buffer_import(dev, E.buffer, 4, &got));
     CHECK_OK(hcq_close(dev));
-    engine_buffer_destroy(&b);
     rig_close(&E);
     CHECK_OK(hcq_close(cpu));
 }
