@@ -58,7 +58,7 @@ static int open_raw(raw *r, bench_result *result) {
     } else {
         r->DeviceGetName(name, sizeof name, r->device);
         snprintf(text, sizeof text, "%s, driver %d.%d%s", name, r->version / 1000,
-                 r->version % 1000 / 10, dlsym(r->library, "mock_cuda_kernel") ? " (mock)" : "");
+                 r->version % 1000 / 10, r->mock ? " (mock)" : "");
     }
     bench_note(result, text);
     return missing == NULL;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "bench.h"
+#include "../mocks/cuda.h"
 #include "bench_cuda_ptx.h"
 
 #include <dlfcn.h>
@@ -125,18 +126,16 @@ static void raw_check(int result, const char *what) {
 /* ---- on a driver without a GPU ------------------------------------------- */
 /* The tests' stand-in for libcuda takes kernels as functions. */
 
-typedef void (*raw_mock_fn)(const void *args, const void *block);
-
 typedef struct raw_tiny_args { uint64_t counter; uint32_t step, pad; } raw_tiny_args;
 
-static void raw_mock_tiny(const void *args, const void *block) {
+static void raw_mock_tiny(const void *args, const hcq_block *block) {
     raw_tiny_args a;
     (void)block;
     memcpy(&a, args, 12);                 /* as many bytes as the kernel has */
     *(uint32_t *)(uintptr_t)a.counter += a.step;
 }
 
-static void raw_mock_hold(const void *args, const void *block) {
+static void raw_mock_hold(const void *args, const hcq_block *block) {
     raw_tiny_args a;
     uint64_t begin = bench_now();
     memcpy(&a, args, 12);
@@ -157,7 +156,7 @@ static int raw_find(void *library, const char *name, void *fn) {
 
 /* Returns NULL, or what is missing. */
 static const char *raw_load(raw *r) {
-    void (*kernel)(const char *entry, raw_mock_fn fn);
+    mock_cuda_api mock;
     *r = (raw){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
     if (r->library == NULL) {
         return "no libcuda.so.1";
@@ -173,10 +172,10 @@ static const char *raw_load(raw *r) {
         raw_find(r->library, "cuGraphAddKernelNode", &r->GraphAddKernelNode);
         raw_find(r->library, "cuGraphExecKernelNodeSetParams", &r->GraphExecKernelNodeSetParams);
     }
-    if (raw_find(r->library, "mock_cuda_kernel", &kernel)) {
-        kernel("bench_tiny", raw_mock_tiny);
-        kernel("bench_hold", raw_mock_hold);
-        r->mock = 1;
+    r->mock = mock_cuda_load(r->library, &mock);
+    if (r->mock) {
+        mock.kernel("bench_tiny", raw_mock_tiny);
+        mock.kernel("bench_hold", raw_mock_hold);
     }
     return NULL;
 }

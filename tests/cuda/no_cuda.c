@@ -1,9 +1,7 @@
 /* no_cuda.c - a program with CUDA compiled in, on machines that have none, or half of
    it, or something else by its name: opening says so and why, all else works.
 
-   no_cuda TEXT: on this machine, TEXT has to be in what is logged.
-   no_cuda: all the machines that it makes itself, by standing between hcq and dlsym.
-   For drivers that lack functions it takes the mock's library from the folder
+   All the machines it makes itself, by standing between hcq and dlsym. For drivers that lack functions it takes the mock's library from the folder
    $HCQ_TEST_CUDA_MOCK; without one that part is left out, and the result is 77. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -207,7 +205,7 @@ static void optional_functions(const char *path) {
     }
 }
 
-static int all_machines(void) {
+int main(void) {
     const char *folder = getenv("HCQ_TEST_CUDA_MOCK");
     char path[512];
     snprintf(path, sizeof path, "%s/libcuda.so.1", folder ? folder : ".");
@@ -221,13 +219,4 @@ static int all_machines(void) {
     printf("%u of %u machines fail\n", (unsigned)failures, (unsigned)checks);
     if (failures == 0 && !has_mock) { printf("no mock: %s\n", path); }
     return failures != 0 ? 1 : has_mock ? 0 : 77;
-}
-
-int main(int argc, char **argv) {
-    if (argc > 2) {
-        fprintf(stderr, "usage: no_cuda [TEXT]\n");
-        return 2;
-    }
-    if (argc == 1) { return all_machines(); }
-    return none("CUDA", argv[1]) ? 0 : 1;
 }

@@ -3,7 +3,7 @@
 
        cc -shared -fPIC tests/mocks/libcuda.c -o DIR/libcuda.so.1 -pthread
 
-   It is opened like the real one; mock_cuda_load finds the functions below in it.
+   It is opened like the real one; mock_cuda_load finds what is below in it.
    A program that knows nothing of it (hello.c under LD_LIBRARY_PATH) gets the
    defaults and the kernels of hello.c and replay.c. With MOCK_CUDA_TIMES=1 in the
    environment calls take as long as a real driver's (launch 2 us, event or value 0.5 us, PTX
@@ -140,19 +140,12 @@ typedef struct mock_cuda_api {
     void (*slow)(uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns);
 } mock_cuda_api;
 
-/* Finds them in an open library; 0: it is not the mock. */
+/* Finds it in an open library; 0: that is not the mock. */
 __attribute__((unused))
 static int mock_cuda_load(void *library, mock_cuda_api *api) {
-    static const char *const names[] = {
-        "mock_cuda_setup", "mock_cuda_kernel", "mock_cuda_stats", "mock_cuda_calls",
-        "mock_cuda_fail", "mock_cuda_fault", "mock_cuda_slow"
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *symbol = dlsym(library, names[i]);
-        if (!symbol) {
-            return 0;
-        }
-        memcpy((char *)api + i * sizeof symbol, &symbol, sizeof symbol);
+    const void *found = dlsym(library, "mock_cuda");
+    if (found) {
+        memcpy(api, found, sizeof *api);
     }
-    return 1;
+    return found != NULL;
 }

@@ -142,7 +142,20 @@ static int rig_teardown(UNUSED void **state) {
     return 0;
 }
 
-#define CASE(name) static void name(UNUSED void **state)
+/* A test by being there; a CASE has a mock with these settings. */
+static struct CMUnitTest tests[50];
+static size_t test_count;
+
+#define CASE_WITH(name, setup, teardown, desc)                                     \
+    static void name(void **state);                                                \
+    __attribute__((constructor)) static void name##_is_a_test(void) {              \
+        tests[test_count++] = (struct CMUnitTest){#name, name, setup, teardown, desc}; \
+    }                                                                              \
+    static void name(UNUSED void **state)
+#define BARE_CASE(name) CASE_WITH(name, NULL, NULL, NULL)
+#define CASE(name, ...)                                                            \
+    static mock_cuda_desc name##_desc = {__VA_ARGS__};                             \
+    CASE_WITH(name, rig_setup, rig_teardown, &name##_desc)
 
 static int launch(mc_handle function, uint32_t threads, const void *args, size_t size,
                   mc_handle stream) {
@@ -262,7 +275,7 @@ static int loads(UNUSED mc_handle none) {
 
 /* ---- the library ---- */
 
-CASE(aborts) {
+BARE_CASE(aborts) {
     int status = 0;
     fflush(NULL);
     pid_t child = fork();
@@ -281,7 +294,7 @@ CASE(aborts) {
 /* ---- order ---- */
 
 /* Streams of different work queues run beside each other; those of one do not. */
-CASE(work_queues) {
+CASE(work_queues, .queues = 2) {
     OK(hold(0, 1, R.s[0]));
     OK(add(1, 5, R.s[1]));
     OK(add(2, 7, R.s[2]));             /* the work queue of s[0] */
@@ -296,7 +309,7 @@ CASE(work_queues) {
 }
 
 /* Two streams without order between them: both orders are seen. */
-CASE(by_chance) {
+CASE(by_chance, .queues = 2) {
     uint32_t seen[3] = {0, 0, 0};
     for (uint32_t i = 0; i < 4000 && !(seen[1] && seen[2]); i++) {
         OK(set(pinned(0), 1, R.s[i % 2]));
@@ -308,7 +321,7 @@ CASE(by_chance) {
 }
 
 /* Who enqueues more than a work queue takes waits, and with it whoever enqueues. */
-CASE(full_work_queue) {
+CASE(full_work_queue, .queues = 2, .pending = 2) {
     side full = {.call = adds, .argument = R.s[0]}, other = {.call = adds, .argument = R.s[1]};
     OK(hold(0, 1, R.s[0]));
     OK(add(2, 1, R.s[2]));             /* the work queue of s[0] */
@@ -331,7 +344,7 @@ CASE(full_work_queue) {
 }
 
 /* NULL and 1 are one stream, 2 is one of each thread. */
-CASE(implicit_streams) {
+CASE(implicit_streams, .queues = 8) {
     const mc_handle legacy = (mc_handle)1, own = (mc_handle)2;
     OK(hold(0, 1, own));
     OK(hold(0, 1, NULL));
@@ -350,7 +363,7 @@ CASE(implicit_streams) {
 }
 
 /* Work is gathered until somebody asks, or for some time. */
-CASE(late) {
+CASE(late, .mode = MOCK_CUDA_LATE) {
     uint64_t from = mc_now();
     OK(add(0, 1, R.s[0]));
     while (word(0) == 0) {             /* nobody asks */
@@ -360,7 +373,7 @@ CASE(late) {
 
 /* ---- memory operations ---- */
 
-CASE(value_mistakes) {
+CASE(value_mistakes, .queues = 2, .watchdog_ms = 50, .flags = MOCK_CUDA_NO_WAIT_VALUES) {
     static uint64_t elsewhere;
     mc_handle s = R.s[0];
     set_word(0, 2);
@@ -390,7 +403,7 @@ CASE(value_mistakes) {
 }
 
 /* Waits that CUDA takes and a backend must not enqueue. */
-CASE(early_waits) {
+CASE(early_waits, .queues = 4, .flags = MOCK_CUDA_NO_EARLY_WAITS) {
     mc_handle event;
     OK(cuEventCreate(&event, 2));
     MISUSE(R.s[0], "never recorded", cuStreamWaitEvent(R.s[0], event, 0));
@@ -418,7 +431,7 @@ static void *lets_go(void *user) {
 }
 
 /* Calls that may wait for the context's work. */
-CASE(syncs) {
+CASE(syncs, .flags = MOCK_CUDA_SYNCS) {
     void *memory;
     mc_handle module;
     OK(cuMemHostAlloc(&memory, 8, 3));
@@ -442,7 +455,7 @@ CASE(syncs) {
 static unsigned char own[16384];
 
 /* How much there is, what may not be taken away, what may not be touched. */
-CASE(memory) {
+CASE(memory, .memory_bytes = 1 << 20) {
     enum { ALL = (1 << 20) - WORDS * 8 };
     mc_address a, b, host = (mc_address)(uintptr_t)own;
     uint64_t args[2];
@@ -478,7 +491,7 @@ CASE(memory) {
 }
 
 /* Ranges may share a page, but no byte, and none with the driver's own. */
-CASE(registered_memory) {
+CASE(registered_memory, .flags = MOCK_CUDA_NO_REGISTER) {
     unsigned char *page = own + (4096 - (uintptr_t)own % 4096) % 4096;
     void *none = page;
     IS(801, cuMemHostRegister_v2(page, 100, 3));
@@ -499,7 +512,7 @@ CASE(registered_memory) {
 }
 
 /* Pages that cannot be written are registered with flag 8 alone. */
-CASE(read_only_memory) {
+CASE(read_only_memory, .queues = 1) {
     void *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int can = 0;
     assert_int_equal(mprotect(page, 4096, PROT_READ), 0);
@@ -517,7 +530,7 @@ CASE(read_only_memory) {
 }
 
 /* Memory of a pool is there from its turn in the stream on, until its free's turn. */
-CASE(pools) {
+CASE(pools, .queues = 4) {
     mc_address a;
     mc_handle pool;
     const mc_pool_props props = {.type = 1, .location = {1, 0}};
@@ -544,7 +557,7 @@ CASE(pools) {
 }
 
 /* It outlives its context, takes the device's memory, and its pool waits for it. */
-CASE(pools_outlive) {
+BARE_CASE(pools_outlive) {
     enum { MOST = 1 << 20 };
     mc_address a, b;
     mc_handle pool;
@@ -572,7 +585,7 @@ CASE(pools_outlive) {
 
 /* ---- modules ---- */
 
-CASE(functions) {
+CASE(functions, .queues = 1) {
     mc_handle odd, missing, s = R.s[0];
     char block[64] = "";
     int value = 0;
@@ -593,7 +606,7 @@ CASE(functions) {
 
 /* ---- contexts ---- */
 
-CASE(contexts) {
+BARE_CASE(contexts) {
     mc_handle other, stream, event;
     int n;
     mock_cuda_setup(NULL);
@@ -622,7 +635,7 @@ CASE(contexts) {
 }
 
 /* After some errors, of old drivers, only another process has a context. */
-CASE(lost_contexts) {
+BARE_CASE(lost_contexts) {
     static const int codes[] = {226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 911};
     mc_handle context;
     for (uint32_t i = 0; i < 2 * sizeof codes / sizeof *codes; i++) {
@@ -664,7 +677,7 @@ static void capture_end(int good) {
 }
 
 /* Which threads may do what is unsafe: by the capture's mode and theirs. */
-CASE(capture_modes) {
+CASE(capture_modes, .queues = 4) {
     for (uint32_t i = 0; i < 18; i++) {
         const int mode = (int)i % 3, here = i < 9;
         int before = (int)i / 3 % 3;
@@ -678,7 +691,7 @@ CASE(capture_modes) {
 }
 
 /* What no mode allows. */
-CASE(captures) {
+CASE(captures, .queues = 4) {
     mc_handle before, event;
     int mode = 2;
     OK(cuThreadExchangeStreamCaptureMode(&mode));
@@ -769,7 +782,7 @@ static void graph_run(void) {
 }
 
 /* What no edge orders comes in any order. */
-CASE(graph_order) {
+BARE_CASE(graph_order) {
     uint32_t seen[3] = {0, 0, 0};
     mc_handle node;
     graph_open(0);
@@ -786,7 +799,7 @@ CASE(graph_order) {
 
 /* An update, or a node that is disabled, reaches later launches only; one instance of a
    graph runs at a time, whatever the streams. */
-CASE(graph_updates) {
+BARE_CASE(graph_updates) {
     graph_open(MOCK_CUDA_HOSTS_GO_ON);
     OK(cuGraphLaunch(G.exec, R.s[0]));
     mc_copy_params copy = copy_word(3, 10);
@@ -805,7 +818,7 @@ CASE(graph_updates) {
 }
 
 /* A copy from pinned memory to such, by itself and in a graph, holds up its caller. */
-CASE(copies_of_hosts) {
+BARE_CASE(copies_of_hosts) {
     pthread_t thread;
     graph_open(0);                      /* which waits until word 0 is 1 */
     for (uint32_t i = 0; i < 2; i++) {
@@ -820,7 +833,7 @@ CASE(copies_of_hosts) {
 }
 
 /* ... and not everything of a node, and of no other graph's. */
-CASE(graph_refusals) {
+BARE_CASE(graph_refusals) {
     mc_handle other, stranger;
     graph_open(0);
     set_word(0, 1);
@@ -854,7 +867,8 @@ CASE(graph_refusals) {
 /* ---- time ---- */
 
 /* Calls take it, and those that enqueue wait for the slow ones. */
-CASE(slow_calls) {
+CASE(slow_calls, .launch_ns = 4000000, .record_ns = 5000000, .jit_ns = 100000000,
+     .pin_ns = 3000000000, .node_ns = 2000000) {
     enum { MS = 1000000, NODES = 8 };
     static const uint64_t takes[] = {4, 5, 100, 9, 9, 16}; /* ms */
     static unsigned char much[3 * MS];
@@ -902,7 +916,7 @@ static void *adds_nodes(void *user) {
 }
 
 /* Two threads in one graph; ThreadSanitizer would find it, too. */
-CASE(graph_threads) {
+CASE(graph_threads, .linger = 500) {
     mc_handle graph;
     pthread_t thread[2];
 #if defined(__SANITIZE_THREAD__)
@@ -919,38 +933,6 @@ CASE(graph_threads) {
     OK(cuGraphDestroy(graph));
 }
 
-#define RIGGED(name, ...) \
-    {#name, name, rig_setup, rig_teardown, &(mock_cuda_desc){__VA_ARGS__}}
-
-static const struct CMUnitTest tests[] = {
-    {"aborts", aborts, NULL, NULL, NULL},
-    RIGGED(work_queues, .queues = 2),
-    RIGGED(by_chance, .queues = 2),
-    RIGGED(full_work_queue, .queues = 2, .pending = 2),
-    RIGGED(implicit_streams, .queues = 8),
-    RIGGED(late, .mode = MOCK_CUDA_LATE),
-    RIGGED(value_mistakes, .queues = 2, .watchdog_ms = 50, .flags = MOCK_CUDA_NO_WAIT_VALUES),
-    RIGGED(early_waits, .queues = 4, .flags = MOCK_CUDA_NO_EARLY_WAITS),
-    RIGGED(syncs, .flags = MOCK_CUDA_SYNCS),
-    RIGGED(memory, .memory_bytes = 1 << 20),
-    RIGGED(registered_memory, .flags = MOCK_CUDA_NO_REGISTER),
-    RIGGED(read_only_memory, .queues = 1),
-    RIGGED(pools, .queues = 4),
-    {"pools_outlive", pools_outlive, NULL, NULL, NULL},
-    RIGGED(functions, .queues = 1),
-    {"contexts", contexts, NULL, NULL, NULL},
-    {"lost_contexts", lost_contexts, NULL, NULL, NULL},
-    RIGGED(capture_modes, .queues = 4),
-    RIGGED(captures, .queues = 4),
-    {"graph_order", graph_order, NULL, NULL, NULL},
-    {"graph_updates", graph_updates, NULL, NULL, NULL},
-    {"copies_of_hosts", copies_of_hosts, NULL, NULL, NULL},
-    {"graph_refusals", graph_refusals, NULL, NULL, NULL},
-    RIGGED(slow_calls, .launch_ns = 4000000, .record_ns = 5000000, .jit_ns = 100000000,
-           .pin_ns = 3000000000, .node_ns = 2000000),
-    RIGGED(graph_threads, .linger = 500),
-};
-
 int main(int argc, char **argv) {
     for (int i = 1; i + 1 < argc; i++) {
         if (strcmp(argv[i], "--filter") == 0) {
@@ -964,5 +946,5 @@ int main(int argc, char **argv) {
     mock_cuda_kernel("t_copy", k_copy);
     mock_cuda_kernel("t_none", k_none);
     alarm(600);
-    return cmocka_run_group_tests_name("mock_cuda", tests, NULL, NULL);
+    return _cmocka_run_group_tests("mock_cuda", tests, test_count, NULL, NULL);
 }

@@ -116,10 +116,6 @@ static void mc_objects_clear(void) {
 
 /* ---- what tests call: a head, and a lock until it returns ---- */
 
-#define MC_OWN(type, name, ...) \
-    type mock_cuda_##name(__VA_ARGS__); \
-    type mock_cuda_##name(__VA_ARGS__)
-
 static void mc_own_end(const int *one) {
     (void)one;
     pthread_mutex_unlock(&M.lock);
@@ -137,7 +133,7 @@ static int mc_own_begin(const char *name) {
 #define MC_OWN_ENTER() \
     __attribute__((cleanup(mc_own_end), unused)) const int entered_ = mc_own_begin(__func__)
 
-MC_OWN(void, setup, const mock_cuda_desc *desc) {
+static void mock_cuda_setup(const mock_cuda_desc *desc) {
     MC_OWN_ENTER();
     if (M.counts.contexts) {
         mc_misuse("%llu contexts are alive", mc_u(M.counts.contexts));
@@ -156,18 +152,18 @@ MC_OWN(void, setup, const mock_cuda_desc *desc) {
     M.broken = M.captures = 0;
 }
 
-MC_OWN(void, kernel, const char *entry, mock_cuda_fn fn) {
+static void mock_cuda_kernel(const char *entry, mock_cuda_fn fn) {
     MC_OWN_ENTER();
     mc_kernel_set(entry, fn);
 }
 
-MC_OWN(void, stats, mock_cuda_counts *out) {
+static void mock_cuda_stats(mock_cuda_counts *out) {
     MC_OWN_ENTER();
     *out = M.counts;
     M.counts.max_events = M.counts.events;
 }
 
-MC_OWN(uint64_t, calls, const char *pattern) {
+static uint64_t mock_cuda_calls(const char *pattern) {
     uint64_t calls = 0;
     MC_OWN_ENTER();
     for (const mc_call *c = M.calls; c; c = c->next) {
@@ -176,7 +172,7 @@ MC_OWN(uint64_t, calls, const char *pattern) {
     return calls;
 }
 
-MC_OWN(void, fail, const char *pattern, uint64_t skip, int result) {
+static void mock_cuda_fail(const char *pattern, uint64_t skip, int result) {
     MC_OWN_ENTER();
     M.failure.armed = pattern != NULL;
     M.failure.skip = skip;
@@ -184,11 +180,17 @@ MC_OWN(void, fail, const char *pattern, uint64_t skip, int result) {
     snprintf(M.failure.pattern, sizeof M.failure.pattern, "%s", pattern ? pattern : "");
 }
 
-MC_OWN(void, fault, int error) { mc_tls.fault = error; }
+static void mock_cuda_fault(int error) { mc_tls.fault = error; }
 
-MC_OWN(void, slow, uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns) {
+static void mock_cuda_slow(uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns) {
     MC_OWN_ENTER();
     M.desc.jit_ns = jit_ns;
     M.desc.pin_ns = pin_ns;
     M.desc.node_ns = node_ns;
 }
+
+extern const mock_cuda_api mock_cuda;
+const mock_cuda_api mock_cuda = {
+    mock_cuda_setup, mock_cuda_kernel, mock_cuda_stats, mock_cuda_calls, mock_cuda_fail,
+    mock_cuda_fault, mock_cuda_slow
+};
