@@ -288,6 +288,13 @@ TEST(memory_that_is_read_only) {
 
 /* ---- what a loss leaves ---- */
 
+static void lose_and_close(hcq_device *device) {
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
+    WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
+    CHECK_OK(hcq_close(device));
+}
+
 /* A pool's memory outlives its context: it comes back when the device is closed. */
 TEST_ALONE(memory_of_lost_devices) {
     NEEDS_MOCK();
@@ -300,10 +307,7 @@ TEST_ALONE(memory_of_lost_devices) {
         CHECK_OK(hcq_alloc(device, 30u << 20, 0, &most));
         CHECK_OK(hcq_alloc(device, 10u << 20, 0, &less));
         CHECK_OK(round & 1 ? hcq_free(less) : HCQ_OK);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
-        WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
-        CHECK_OK(hcq_close(device));
+        lose_and_close(device);
         CHECK_U64(stats_now().device_allocations, 0);
     }
     hcq_device *last = device_with(0, 1, 1);
@@ -320,11 +324,8 @@ TEST_ALONE(contexts_that_do_not_come_back) {
     mock_cuda_desc desc = mock_wanted();
     desc.flags |= MOCK_CUDA_NO_RECOVERY;
     M.setup(&desc);
-    hcq_device *device = device_with(0, 1, 1), *again = NULL;
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
-    WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
-    CHECK_OK(hcq_close(device));
+    hcq_device *again = NULL;
+    lose_and_close(device_with(0, 1, 1));
     log_clear();
     hcq_device_desc own = test_desc();
     CHECK_RESULT(hcq_open("CUDA", &own, &again), HCQ_ERROR_LOST);
@@ -350,16 +351,14 @@ TEST(default_streams_are_refused) {
     raw_close(&a);
 }
 
-enum { CAPTURE_GLOBAL = 0 };
+static void capture_begin(raw_stream stream) {
+    RAW_OK(CUDA_CALL("cuStreamBeginCapture_v2", (raw_stream, int), stream, 0)); /* global */
+}
 
-static struct {
-    int (*Begin)(raw_stream stream, int mode);
-    int (*End)(raw_stream stream, hcqi_cu_graph *graph);
-} capture;
-
-static void capture_load(hcq_device *device) {
-    raw_find(device, "cuStreamBeginCapture_v2", &capture.Begin);
-    raw_find(device, "cuStreamEndCapture", &capture.End);
+static void capture_end(raw_stream stream) {
+    hcqi_cu_graph graph;
+    RAW_OK(CUDA_CALL("cuStreamEndCapture", (raw_stream, hcqi_cu_graph *), stream, &graph));
+    RAW_OK(R.GraphDestroy(graph));
 }
 
 /* A lent stream that its owner captures takes no work, and tells so; what came before is done,
@@ -368,29 +367,26 @@ TEST(captured_streams) {
     NEEDS_WIDE_COUNTERS();
     raw_side a;
     raw_open(&a, T.dev);
-    capture_load(T.dev);
     for (uint32_t way = 0; way < 2; way++) {
         raw_stream stream = raw_stream_new();
         test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
         hcq_device *device = open_lent(a.context, &stream, 1);
         hcq_buffer words = make_words(device, 4);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        hcqi_cu_graph graph;
         gates g;
         gates_open(&g, device);
         CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 0);
         settle(device);
         (void)submit_spin(&g, 0, 0);
         hcq_point before = submit_of(q, device);
-        RAW_OK(capture.Begin(stream, CAPTURE_GLOBAL));
+        capture_begin(stream);
         log_clear();
         hcq_point refused = submit_of(q, device);
         CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
         GATE_END(&g, 0, before);
         WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
         CHECK(log_has("captured"));
-        RAW_OK(capture.End(stream, &graph));
-        RAW_OK(R.GraphDestroy(graph));
+        capture_end(stream);
         submit_and_wait(q, device);
         CHECK_U64(READ32(words, 0), 2);
         CHECK_OK(hcq_close(device));
@@ -409,17 +405,14 @@ TEST(captures_of_others) {
     for (uint32_t i = 0; i < LONG; i++) {
         CHECK_INDEX(record_add(q, add, words, 0, 1), i);
     }
-    hcqi_cu_graph graph;
     raw_open(&a, T.dev);
-    capture_load(T.dev);
-    RAW_OK(capture.Begin(a.stream, CAPTURE_GLOBAL));
+    capture_begin(a.stream);
     use_device(T.dev);
     submit_and_wait(q, T.dev);
     hcq_device *device = device_with(0, 1, 1);
     use_device(device);
     CHECK_OK(hcq_close(device));
-    RAW_OK(capture.End(a.stream, &graph));
-    RAW_OK(R.GraphDestroy(graph));
+    capture_end(a.stream);
     raw_close(&a);
 }
 

@@ -5,7 +5,7 @@
 
 static raw_context current_context(void) {
     raw_context context = NULL;
-    RAW_OK(raw_ctx.GetCurrent(&context));
+    RAW_OK(CUDA_CALL("cuCtxGetCurrent", (raw_context *), &context));
     return context;
 }
 
@@ -52,7 +52,7 @@ TEST(contexts_are_left_as_they_were) {
     CHECK(current_context() == NULL);
     use_device(T.dev);
     CHECK(current_context() == NULL);
-    RAW_OK(raw_ctx.Create(&mine, 0, 0));
+    RAW_OK(CUDA_CALL("cuCtxCreate_v2", (raw_context *, unsigned, int), &mine, 0, 0));
     for (uint32_t current = 2; current-- > 0;) {
         use_device(T.dev);
         CHECK(current_context() == (current ? mine : NULL));
@@ -70,7 +70,7 @@ TEST(contexts_are_left_as_they_were) {
     }
     RAW_OK(R.CtxPushCurrent(mine)); /* it lives */
     raw_stream_end(raw_stream_new());
-    RAW_OK(raw_ctx.Destroy(mine));
+    RAW_OK(CUDA_CALL("cuCtxDestroy_v2", (raw_context), mine));
 }
 
 /* By turns on two lent streams: hcq's kernels, and now and then the application's. */

@@ -37,14 +37,12 @@ TEST(pinned_copies_are_not_staged) {
    running work is kept, and taken again by its own kind. */
 TEST(written_memory_is_combined) {
     enum { COMBINED = 4 };
-    int (*get_flags)(unsigned *flags, void *memory);
     raw_side a;
     gates g;
     SKIP_IF(T.variant->one_fifo, "all streams are behind the long kernel");
     hcq_device *device = device_with(0, 1, 1); /* another one of the context */
     gates_open(&g, T.dev);
     raw_open(&a, T.dev);
-    raw_find(T.dev, "cuMemHostGetFlags", &get_flags);
     gate_shut(&g, 0);
     hcq_point done = submit_spin(&g, 0, 0);
     gate_until_begun(&g, 0);
@@ -53,7 +51,7 @@ TEST(written_memory_is_combined) {
         unsigned found = 0;
         hcq_buffer b;
         CHECK_OK(hcq_alloc(device, 5000, flags, &b));
-        RAW_OK(get_flags(&found, b.host));
+        RAW_OK(CUDA_CALL("cuMemHostGetFlags", (unsigned *, void *), &found, b.host));
         CHECK_U64(found & COMBINED, i % 2 ? COMBINED : 0);
         CHECK_OK(hcq_free(b));
     }

@@ -9,29 +9,18 @@ typedef struct CUctx_st *raw_context;
 typedef struct CUstream_st *raw_stream;
 typedef struct CUevent_st *raw_event;
 
-static hcqi_cuda_api R;                /* hcq's list of them, and what it does not need: */
-static struct {
-    int (*Create)(raw_context *made, unsigned flags, int device);
-    int (*Destroy)(raw_context context);
-    int (*GetCurrent)(raw_context *context);
-} raw_ctx;
+static hcqi_cuda_api R;                /* hcq's list of them; others: CUDA_CALL */
 
 #define RAW_OK(call) CHECK_U64((call), 0)
 
 enum { RAW_NOT_READY = 600, RAW_NON_BLOCKING = 1, RAW_NO_TIMES = 2 };
 
-static void raw_find(hcq_device *device, const char *name, void *place) {
-    void *found = hcq_sys_library_symbol(info_of(device).library, name);
-    memcpy(place, &found, sizeof found);
-}
-
 static void raw_load(hcq_device *device) {
+    void *const library = info_of(device).library;
     for (size_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
-        raw_find(device, hcqi_cuda_names[i].name, (char *)&R + i * sizeof(void *));
+        void *found = hcq_sys_library_symbol(library, hcqi_cuda_names[i].name);
+        memcpy((char *)&R + i * sizeof found, &found, sizeof found);
     }
-    raw_find(device, "cuCtxCreate_v2", &raw_ctx.Create);
-    raw_find(device, "cuCtxDestroy_v2", &raw_ctx.Destroy);
-    raw_find(device, "cuCtxGetCurrent", &raw_ctx.GetCurrent);
 }
 
 /* An application's part of a device's context, which is current from raw_open on. */

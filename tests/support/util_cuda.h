@@ -15,12 +15,20 @@ static struct {
     int kept;                          /* devices whose primary context lives on, else 0 */
 } test_cu;
 
-/* Loads a function; the variable has its type. */
-#define CUDA_FUNCTION(variable, name) \
-    do { \
-        void *symbol_ = hcq_sys_library_symbol(test_cu.library, name); \
-        memcpy(&(variable), &symbol_, sizeof symbol_); \
-    } while (0)
+typedef void (*cuda_fn)(void);
+
+static cuda_fn cuda_function(const char *name) {
+    void *symbol = hcq_sys_library_symbol(test_cu.library, name);
+    cuda_fn found;
+    if (!symbol) {
+        test_fail(__FILE__, __LINE__, "no function %s", name);
+    }
+    memcpy(&found, &symbol, sizeof symbol);
+    return found;
+}
+
+/* A call of the driver's by name; `types`: its parameters, in parentheses. */
+#define CUDA_CALL(name, types, ...) ((int (*) types)cuda_function(name))(__VA_ARGS__)
 
 static TEST_UNUSED int is_cuda_device(hcq_device *device) {
     return is_device_of(device, "CUDA");
@@ -51,21 +59,17 @@ static uint64_t cuda_left_after(uint64_t before) {
 
 /* Makes the context current for one call or two; NULL: ends that. */
 static int cuda_enter(struct CUctx_st *context) {
-    int (*push)(struct CUctx_st *);
-    int (*pop)(struct CUctx_st **);
-    CUDA_FUNCTION(push, "cuCtxPushCurrent_v2");
-    CUDA_FUNCTION(pop, "cuCtxPopCurrent_v2");
-    return context ? push(context) : pop(&context);
+    return context ? CUDA_CALL("cuCtxPushCurrent_v2", (struct CUctx_st *), context)
+                   : CUDA_CALL("cuCtxPopCurrent_v2", (struct CUctx_st **), &context);
 }
 
 /* Lets all of the process see SEEN. */
 static int cuda_register_seen(struct CUctx_st *context) {
     enum { PORTABLE = 1, DEVICEMAP = 2 };
-    int (*memory_register)(void *, size_t, unsigned);
-    CUDA_FUNCTION(memory_register, "cuMemHostRegister_v2");
     int result = cuda_enter(context);
     if (result == 0) {
-        result = memory_register(test_seen_base, TEST_SEEN_BYTES, PORTABLE | DEVICEMAP);
+        result = CUDA_CALL("cuMemHostRegister_v2", (void *, size_t, unsigned), test_seen_base,
+                           TEST_SEEN_BYTES, PORTABLE | DEVICEMAP);
         (void)cuda_enter(NULL);
     }
     return result;
@@ -73,10 +77,8 @@ static int cuda_register_seen(struct CUctx_st *context) {
 
 /* Ends what cuda_keep_contexts began, for tests that want a context to be gone. */
 static TEST_UNUSED void test_cuda_let_go(void) {
-    int (*release)(int);
-    CUDA_FUNCTION(release, "cuDevicePrimaryCtxRelease_v2");
     while (test_cu.kept > 0) {
-        (void)release(--test_cu.kept);
+        (void)CUDA_CALL("cuDevicePrimaryCtxRelease_v2", (int), --test_cu.kept);
     }
 }
 
@@ -84,18 +86,14 @@ static TEST_UNUSED void test_cuda_let_go(void) {
    from now on. */
 static void cuda_keep_contexts(void) {
     enum { MOST = 4 };
-    int (*init)(unsigned);
-    int (*count_of)(int *);
-    int (*retain)(struct CUctx_st **, int);
     int count = 0;
-    CUDA_FUNCTION(init, "cuInit");
-    CUDA_FUNCTION(count_of, "cuDeviceGetCount");
-    CUDA_FUNCTION(retain, "cuDevicePrimaryCtxRetain");
-    if (!init || !count_of || !retain || init(0) != 0 || count_of(&count) != 0) {
+    if (CUDA_CALL("cuInit", (unsigned), 0) != 0 ||
+        CUDA_CALL("cuDeviceGetCount", (int *), &count) != 0) {
         return;
     }
     for (struct CUctx_st *context; test_cu.kept < count && test_cu.kept < MOST; test_cu.kept++) {
-        if (retain(&context, test_cu.kept) != 0 ||
+        if (CUDA_CALL("cuDevicePrimaryCtxRetain", (struct CUctx_st **, int), &context,
+                      test_cu.kept) != 0 ||
             (test_cu.kept == 0 && cuda_register_seen(context) != 0)) {
             return;
         }
@@ -108,14 +106,13 @@ static void cuda_keep_contexts(void) {
 static uint64_t cuda_see(hcq_device *device, void *host) {
     hcq_cuda_info info;
     uint64_t address = 0;
-    int (*address_of)(uint64_t *, void *, unsigned);
     if (T.variant->cuda) {
         return (uint64_t)(uintptr_t)host;
     }
-    CUDA_FUNCTION(address_of, "cuMemHostGetDevicePointer_v2");
     CHECK_OK(hcq_cuda_info_get(device, &info));
     CHECK(cuda_enter(info.context) == 0);
-    int result = address_of(&address, test_seen_base, 0);
+    int result = CUDA_CALL("cuMemHostGetDevicePointer_v2", (uint64_t *, void *, unsigned), &address,
+                           test_seen_base, 0);
     CHECK(cuda_enter(NULL) == 0);
     if (result != 0) {
         SKIP("kernels cannot see the host's memory");
@@ -217,10 +214,9 @@ static hcq_result cuda_program(hcq_device *device, const hcq_program_desc *desc,
 static TEST_UNUSED hcq_result cuda_fill(void *native, uint64_t address, uint64_t size,
                                         uint64_t value) {
     const hcq_cuda_encoder *e = (const hcq_cuda_encoder *)native;
-    int (*fill)(uint64_t, unsigned, size_t, struct CUstream_st *);
-    CUDA_FUNCTION(fill, "cuMemsetD32Async");
-    return fill && fill(address, (uint32_t)value, size / 4, e->stream) == 0 ? HCQ_OK
-                                                                            : HCQ_ERROR_HOST;
+    int result = CUDA_CALL("cuMemsetD32Async", (uint64_t, unsigned, size_t, struct CUstream_st *),
+                           address, (uint32_t)value, size / 4, e->stream);
+    return result == 0 ? HCQ_OK : HCQ_ERROR_HOST;
 }
 
 /* ---- the device ---- */

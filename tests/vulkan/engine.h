@@ -5,6 +5,8 @@
 #include "mocks/vulkan_rig.h"
 #include "shared.h"
 
+#include <malloc.h>
+
 static rig E;
 
 /* A copy of a word between two buffers of hcq's. */
@@ -347,38 +349,31 @@ TEST(import_buffer_refuses) {
 
 /* ---- the engine's allocator ---- */
 
-/* Memory in front of which its size stands; how much there is, and how much there was. */
+/* How many blocks there are, and how many there were. */
 typedef struct engine_heap {
-    uint64_t bytes, calls;             /* atomic */
+    uint64_t blocks, calls;            /* atomic */
 } engine_heap;
-
-enum { HEAP_HEAD = 64 };
 
 static void *VKAPI_PTR heap_alloc(void *user, size_t size, size_t align, VkSystemAllocationScope s) {
     engine_heap *heap = user;
     void *memory;
     (void)s;
-    if (align > HEAP_HEAD || posix_memalign(&memory, HEAP_HEAD, size + HEAP_HEAD)) { return NULL; }
-    memcpy(memory, &size, sizeof size);
-    __atomic_add_fetch(&heap->bytes, size, __ATOMIC_SEQ_CST);
+    if (posix_memalign(&memory, align < 64 ? 64 : align, size)) { return NULL; }
+    __atomic_add_fetch(&heap->blocks, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&heap->calls, 1, __ATOMIC_SEQ_CST);
-    return (char *)memory + HEAP_HEAD;
+    return memory;
 }
 
 static void VKAPI_PTR heap_free(void *user, void *memory) {
     engine_heap *heap = user;
-    size_t size;
-    if (!memory) { return; }
-    memcpy(&size, (char *)memory - HEAP_HEAD, sizeof size);
-    __atomic_sub_fetch(&heap->bytes, size, __ATOMIC_SEQ_CST);
-    free((char *)memory - HEAP_HEAD);
+    __atomic_sub_fetch(&heap->blocks, memory ? 1 : 0, __ATOMIC_SEQ_CST);
+    free(memory);
 }
 
 static void *VKAPI_PTR heap_realloc(void *user, void *old, size_t size, size_t align,
                                     VkSystemAllocationScope s) {
-    size_t had = 0;
+    const size_t had = old ? malloc_usable_size(old) : 0;
     void *memory = size ? heap_alloc(user, size, align, s) : NULL;
-    if (old) { memcpy(&had, (char *)old - HEAP_HEAD, sizeof had); }
     if (old && memory) { memcpy(memory, old, had < size ? had : size); }
     if (memory || !size) { heap_free(user, old); }
     return memory;
@@ -396,7 +391,7 @@ TEST(an_engines_allocator) {
     E.allocator = &callbacks;
     hcq_device *dev = rig_lend(&E);
     const uint64_t opened = heap.calls;
-    CHECK(opened > 0 && heap.bytes > 0);
+    CHECK(opened > 0 && heap.blocks > 0);
     hcq_buffer words = make_words(dev, 4);
     hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
     CHECK_INDEX(record_add(q, make_add(dev), words, 1, 6), 0);
@@ -405,6 +400,6 @@ TEST(an_engines_allocator) {
     CHECK_U64(READ32(words, 1), 6);
     CHECK(heap.calls > opened);
     CHECK_OK(hcq_close(dev));
-    CHECK_U64(heap.bytes, 0);
+    CHECK_U64(heap.blocks, 0);
     rig_close(&E);
 }
