@@ -87,7 +87,7 @@ conformance-cumock     quick    cuda-mock   on_one cuda gcc conformance cumock
 conformance-cpu        quick    cpu         program gcc conformance cpu
 conformance-mock       quick    cpu         program gcc conformance mock
 conformance-trace      quick    cpu         program gcc conformance trace
-matrix-quick           quick    cpu         matrix_quick
+matrix-quick           quick    cpu         script tests/portability/matrix.sh --quick
 kernels                quick    cpu         program gcc kernels cpu
 kernels-clang          default  cpu         program clang kernels cpu
 kernels-check          default  vulkan      kernels_check
@@ -135,8 +135,8 @@ vulkan-graph           default  vulkan      vulkan gcc graph vulkan --seeds 100
 vulkan-mock-graph      default  vulkan      on_one vulkan gcc graph vkmock --seeds 300
 vulkan-mock-answers    default  vulkan      vulkan gcc answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
-vulkan-examples        default  vulkan      vulkan_examples
-vulkan-engine          default  vulkan      vulkan_engine
+vulkan-examples        default  vulkan      on_vulkan documented examples.sh --vulkan
+vulkan-engine          default  vulkan      on_vulkan documented engine.sh
 asan-spirv             default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
 cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow,cumock-few
@@ -192,14 +192,17 @@ windows                default  -           windows
 bench-smoke            default  -           bench --smoke
 aarch64                default  -           aarch64
 armhf                  default  -           armhf
-conformance-cuda       default  cuda        gpu conformance
+conformance-cuda       default  cuda        program gcc conformance cuda
 tsan-variants          full     -           program tsan conformance mock,trace,cpu-nospin,cpu-narrow,cpu-no-native-wait,trace-mock
 valgrind-faults        full     -           program valgrind faults cpu-nospin --quick
 condvar-nospin         full     cpu         program condvar conformance cpu-nospin
 single-conformance     full     cpu         program single conformance cpu
-validation-all         full     vulkan      validation_all
-asan-vulkan-all        full     vulkan      asan_vulkan_all
-tsan-vulkan-all        full     vulkan      tsan_vulkan_all
+validation-all         full     vulkan      quickly validated conformance vulkan,vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow
+validation-suites      full     vulkan      quickly validated vulkan,graph,answers,kernels vulkan
+asan-vulkan-all        full     vulkan      vulkan asan conformance vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow --quick
+asan-vulkan-mocks      full     vulkan      vulkan asan conformance vkmock,vkmock-one,vkmock-low
+asan-vulkan-suites     full     vulkan      vulkan asan vulkan,misuse,answers,graph vulkan
+tsan-vulkan-all        full     vulkan      vulkan tsan conformance,answers vkmock,vkmock-one,vkmock-low
 vulkan-seeds           full     vulkan      vulkan_seeds 2 4
 asan-cuda-all          full     cuda-mock   quickly cuda_all asan
 tsan-cuda-all          full     cuda-mock   quickly cuda_all tsan
@@ -209,7 +212,8 @@ mutants                full     cuda-mock   broken 8
 answers-long           full     cpu         program gcc answers cpu,mock --seconds 150
 vulkan-answers-long    full     vulkan      vulkan gcc answers vulkan --seconds 240
 tsan-answers-long      full     -           program tsan answers cpu --seconds 180
-flat-long              full     cpu         flat_long
+flat-long              full     cpu         program gcc flat cpu --submissions 1000000
+flat-nospin            full     cpu         program gcc flat cpu-nospin
 seeds                  full     cpu         many_seeds 11 30
 repeat                 full     cpu         repeat 3
 many-starts            full     cpu         starts 20000
@@ -437,9 +441,16 @@ kernel_library() {
         -o "$bin/kernels.so"
 }
 
-program() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...: all: without one
-    config=$1 program=$2 variants=$3 prefix=
+program() { # CONFIG PROGRAM,PROGRAM... VARIANT,VARIANT... ARGS...: all: without one
+    config=$1 programs=$2 variants=$3
     shift 3
+    for program in $(echo "$programs" | tr , ' '); do
+        one_program "$@" || return
+    done
+}
+
+one_program() { # ARGS...: $program in $config on $variants
+    prefix=
     build "$config" "$program" && kernel_library || return 1
     case $config:$program in
     *san*:* | valgrind:*) ;;
@@ -521,10 +532,6 @@ answers() { # CONFIG VARIANTS SEEDS...: every answer of a run on four threads
     done
 }
 
-flat_long() { # a million submissions of each pattern
-    program gcc flat cpu --submissions 1000000 && program gcc flat cpu-nospin
-}
-
 many_seeds() { # FROM TO, all variants
     # shellcheck disable=SC2046
     answers gcc cpu $(seq "$1" "$2") &&
@@ -534,9 +541,7 @@ many_seeds() { # FROM TO, all variants
 
 repeat() { # COUNT: whole suites again and again: what fails once in a while
     for seed in $(seq 1 "$1"); do
-        for suite in conformance faults; do
-            program gcc "$suite" cpu,cpu-nospin,cpu-narrow,mock --seed "$seed" || return 1
-        done
+        program gcc conformance,faults cpu,cpu-nospin,cpu-narrow,mock --seed "$seed" || return 1
     done
 }
 
@@ -582,11 +587,6 @@ matrix() { # COMPILER
     run sh tests/portability/matrix.sh $matrix_size --compiler "$1"
 }
 
-matrix_quick() { # only where the larger ones do not run
-    need gcc
-    run sh tests/portability/matrix.sh --quick
-}
-
 schedules() { # gcc leaves to scheduler.c what it has ThreadSanitizer's library for
     need gcc
     case $tier in --full) set -- --full ;; esac
@@ -609,12 +609,10 @@ tcc_header() { # the header part asks for nothing a small compiler lacks
     need tcc
     printf '#include "hcq.h"\n#include "hcq.h"\n' >"$bin/header.c"
     printf 'int main(void) { return (int)hcq_dim(0, 1, 1).x; }\n' >>"$bin/header.c"
-    run tcc -Wall -Werror -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
-    run tcc -Wall -Werror -DHCQ_CPU -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
-    if vulkan_headers; then
-        run tcc -Wall -Werror -DHCQ_VULKAN -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
-    fi
-    run tcc -Wall -Werror -DHCQ_CUDA -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
+    ! vulkan_headers || set -- -DHCQ_VULKAN
+    for define in -UHCQ_CPU -DHCQ_CPU -DHCQ_CUDA "$@"; do
+        run tcc -Wall -Werror "$define" -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
+    done
     run tcc -Wall -Werror -I. tests/portability/layout.c -o "$bin/tcc-layout" || return 1
     run "$bin/tcc-layout"
 }
@@ -731,53 +729,9 @@ vulkan_mock() { # other drivers than the one that is here, and their failures
     vulkan gcc conformance vkmock-low,vkmock-turns
 }
 
-validation_layer() { # is it there?
-    cat >"$bin/layer.c" <<'END'
-#include <stdio.h>
-#include <string.h>
-#include <vulkan/vulkan.h>
-
-int main(void) {
-    VkLayerProperties layers[64];
-    uint32_t count = 64;
-    if (vkEnumerateInstanceLayerProperties(&count, layers) < 0) { count = 0; }
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(layers[i].layerName, "VK_LAYER_KHRONOS_validation") == 0) { return 0; }
-    }
-    puts("no VK_LAYER_KHRONOS_validation");
-    return 77;
-}
-END
-    run gcc "$bin/layer.c" -o "$bin/layer" -lvulkan && run "$bin/layer"
-}
-
 validated() { # PROGRAM VARIANTS...: the layer's first message fails a test
-    need_vulkan_headers
-    validation_layer || return
     export HCQ_TEST_VALIDATION=1
     vulkan gcc "$@"
-}
-
-validation_all() {
-    rounds=--quick
-    validated conformance vulkan,vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow &&
-        for suite in vulkan graph answers kernels; do
-            validated "$suite" vulkan || return
-        done
-}
-
-asan_vulkan_all() {
-    vulkan asan conformance vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow --quick &&
-        vulkan asan conformance vkmock,vkmock-one,vkmock-low &&
-        for suite in vulkan misuse answers graph; do
-            vulkan asan "$suite" vulkan || return
-        done
-}
-
-tsan_vulkan_all() { # the driver itself was not made for it: on the mock alone
-    for suite in conformance answers; do
-        vulkan tsan "$suite" vkmock,vkmock-one,vkmock-low || return
-    done
 }
 
 vulkan_seeds() { # FROM TO
@@ -788,14 +742,9 @@ vulkan_seeds() { # FROM TO
     program gcc graph vulkan --seeds 1000
 }
 
-vulkan_examples() {
+on_vulkan() { # COMMAND...
     need_vulkan_headers
-    documented examples.sh --vulkan
-}
-
-vulkan_engine() { # a device that is lent, by an engine that draws
-    need_vulkan_headers
-    documented engine.sh
+    "$@"
 }
 
 kernels_check() { # what is refused, where; the .k.h beside the .k
@@ -857,20 +806,14 @@ cuda_versions() { # what holds on one version of the driver holds on all
     for known in 11040 11070 12000 13000; do
         cuda_mock gcc "$known" || return
         export HCQ_TEST_CUDA_VERSION="$known"
-        for suite in conformance cuda misuse alloc graph; do
-            cuda gcc "$suite" cumock,cumock-events,cumock-one || return
-        done
+        cuda gcc conformance,cuda,misuse,alloc,graph cumock,cumock-events,cumock-one || return
     done
 }
 
 cuda_all() { # CONFIG
-    cuda "$1" cuda_check all || return
-    for suite in conformance cuda answers graph; do # misuse loads NVRTC, which leaks
-        cuda "$1" "$suite" cumock-events,cumock-plain || return
-    done
-    for suite in conformance answers; do
-        cuda "$1" "$suite" cumock-lists,cumock-one,cumock-no-copy,cumock-narrow || return
-    done
+    cuda "$1" cuda_check all && # misuse loads NVRTC, which leaks
+        cuda "$1" conformance,cuda,answers,graph cumock-events,cumock-plain &&
+        cuda "$1" conformance,answers cumock-lists,cumock-one,cumock-no-copy,cumock-narrow
 }
 
 cuda_seeds() { # FROM TO: versions of the driver in turns
@@ -940,10 +883,6 @@ cuda_header_as() { # COMPILER FLAGS...
     run "$@" $(echo "$warnings" | sed 's/-W[a-z]*-prototypes//g') "$order" -I. \
         -isystem "$folder" tests/cuda/header.c -o "$bin/cuda-header" -pthread -ldl &&
         run "$bin/cuda-header"
-}
-
-gpu() { # on hardware: 77 and the reason without any
-    program gcc "$1" cuda
 }
 
 cross_backends() { # $with_gpus: the flags; cross compilers have no headers of Vulkan

@@ -215,11 +215,18 @@ static int vulkan_look(void) {
     hcq_vulkan_lane_info compute, copy;
     setenv("LP_NUM_THREADS", "8", 0);  /* lavapipe: kernels that wait need one each */
     test_vk.validates = getenv("HCQ_TEST_VALIDATION") != NULL;
+    struct hcq_vulkan_desc own = {.flags = test_vk.validates ? HCQ_VULKAN_VALIDATION : 0};
+    const hcq_device_desc desc = {.vulkan = &own, .log_fn = test_log_line, .log_user = &T.log};
     hcq_result result = hcq_driver_create(NULL, "VULKAN", &driver);
     if (result == HCQ_OK) {
         (void)hcq_driver_devices(driver, NULL, 0, &test_vk.devices);
         hcq_driver_release(driver);
-        result = hcq_open("VULKAN", NULL, &device);
+        result = hcq_open("VULKAN", &desc, &device);
+    }
+    if (log_has("vulkan.flags: no layer, or no ")) {
+        fprintf(stderr, "no VK_LAYER_KHRONOS_validation\n");
+        (void)hcq_close(device);
+        return 0;
     }
     if (result != HCQ_OK) {
         fprintf(stderr, "no Vulkan device: %s\n", hcq_result_text(result));
