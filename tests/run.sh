@@ -319,33 +319,13 @@ once() { # FILE COMMAND...: makes FILE by the command, whichever step comes firs
     }
 }
 
-write_sources() { # the implementation as the tests want it, and hcq.h without it
-    printf '#undef HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$1/declarations.h"
-    printf '#define _GNU_SOURCE\n#define HCQ_TEST_HEADER "declarations.h"\n' >"$1/apart.h"
-    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$1/plain.c"
-    cat >"$1/implementation.c" <<'END'
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
-#ifdef HCQ_TEST_VULKAN
-#define HCQ_VULKAN
-#include "mocks/vulkan_loader.h"
-#endif
-#ifdef HCQ_TEST_CUDA
-#define HCQ_CUDA
-extern const char *test_cuda_library;
-#define HCQ_CUDA_LIBRARY test_cuda_library
-#endif
-#include "hcq.h"
-END
-}
-
 implementation() { # CONFIG COMPILER FLAGS...: most programs of a configuration share one
     object=$bin/$1-hcq.o
     shift
     [ "$1" = clang ] || set -- "$@" -fstack-usage
     # shellcheck disable=SC2086
-    once "$object" "$@" $with_vulkan $with_cuda -I. -Itests -c "$bin/implementation.c" \
-        -o "$object"
+    once "$object" "$@" $with_vulkan $with_cuda -I. -Itests -c \
+        tests/support/implementation.c -o "$object"
 }
 
 single_file() {
@@ -393,12 +373,12 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     cxx-*)
         need g++
         implementation cxx g++ -std=c++11 -O2 -x c++ || return 1
-        extra="-O0 -include $bin/apart.h $bin/cxx-hcq.o"
+        extra="-O0 -include tests/support/apart.h $bin/cxx-hcq.o"
         ;;
     *)
         # shellcheck disable=SC2086
         implementation "$config" "$@" $warnings || return 1
-        extra="-O0 -include $bin/apart.h $bin/$config-hcq.o"
+        extra="-O0 -include tests/support/apart.h $bin/$config-hcq.o"
         ;;
     esac
     [ "$program" != kernels ] || extra="$extra -O3" # by vectors, as a user has them
@@ -1105,7 +1085,7 @@ chosen_steps() {
 run_all() {
     tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-tests.XXXXXX") || exit 1
     mkdir "$tmp/bin"
-    write_sources "$tmp/bin"
+    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$tmp/bin/plain.c"
     chosen_steps >"$tmp/steps"
     [ -s "$tmp/steps" ] || { echo "no step is called '$only' (try --list)"; exit 2; }
     began=$(date +%s)

@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEFINES = ['-DHCQ_TEST_VULKAN', '-DHCQ_TEST_CUDA', '-D_GNU_SOURCE',
            '-DTEST_BOUND_S=10']
+IMPLEMENTATION = 'tests/support/implementation.c'
 CONFIGS = {
     'plain': ['-O0'],
     'tsan': ['-O1', '-g', '-fsanitize=thread'],
@@ -179,13 +180,13 @@ class Bench:
 
     def library(self, tree, config, out, *extra):
         os.makedirs(out, exist_ok=True)
-        return compile_with(tree, config, ['-shared', '-fPIC', *extra, 'implementation.c', '-o',
+        return compile_with(tree, config, ['-shared', '-fPIC', *extra, IMPLEMENTATION, '-o',
                                            os.path.join(out, 'libhcq.so')])
 
     def program(self, tree, config, name, how, out, *extra):
         wrap = [self.file('cover.o'), '-Wl,--wrap=_cmocka_run_group_tests']
         if how == 'shared':
-            wrap += ['-include', 'apart.h', '-L' + self.file(config), '-lhcq']
+            wrap += ['-include', 'tests/support/apart.h', '-L' + self.file(config), '-lhcq']
         return compile_with(tree, config, [*extra, source_of(tree, name), *wrap, '-o', out,
                                            '-lcmocka', '-pthread', '-ldl', '-lm'])
 
@@ -293,7 +294,7 @@ class Bench:
 
 
 def copy_tree(source, target):
-    """What a build reads; then the library as the tests want it, and without itself."""
+    """What a build reads."""
     new = target + '.new'
     shutil.rmtree(new, ignore_errors=True)
     os.makedirs(new)
@@ -301,15 +302,6 @@ def copy_tree(source, target):
         shutil.copy(name, new)
     for name in 'tests', 'examples':
         shutil.copytree(os.path.join(source, name), os.path.join(new, name))
-    with open(os.path.join(new, 'implementation.c'), 'w') as f:
-        f.write('#define HCQ_IMPLEMENTATION\n#define HCQ_CPU\n#define HCQ_VULKAN\n'
-                '#define HCQ_CUDA\n#include "mocks/vulkan_loader.h"\n'
-                'extern const char *test_cuda_library;\n'
-                '#define HCQ_CUDA_LIBRARY test_cuda_library\n#include "hcq.h"\n')
-    with open(os.path.join(new, 'declarations.h'), 'w') as f:
-        f.write('#undef HCQ_IMPLEMENTATION\n#include "hcq.h"\n')
-    with open(os.path.join(new, 'apart.h'), 'w') as f:
-        f.write('#define HCQ_TEST_HEADER "declarations.h"\n')
     os.rename(new, target)
 
 
@@ -354,7 +346,7 @@ class Trial:
         out = os.path.join(self.tree, 'code.o')
         codes = []
         for tree in self.bench.tree, self.tree:
-            compile_with(tree, 'plain', ['-O2', '-c', 'implementation.c', '-o', out])
+            compile_with(tree, 'plain', ['-O2', '-c', IMPLEMENTATION, '-o', out])
             with open(out, 'rb') as f:
                 codes.append(f.read())
         return codes[0] == codes[1]
@@ -405,7 +397,7 @@ class Trial:
 
 
 def sources_of(tree):
-    command = ['gcc', '-E', '-dD', '-std=c11', *DEFINES, '-I.', '-Itests', 'implementation.c']
+    command = ['gcc', '-E', '-dD', '-std=c11', *DEFINES, '-I.', '-Itests', IMPLEMENTATION]
     active = places.active_lines(tree, command)
     return {part: places.Source(part, tree, active[file]) for part, file in places.PARTS.items()}
 
