@@ -269,7 +269,7 @@
 
 #define HCQ_VERSION_MAJOR 1
 #define HCQ_VERSION_MINOR 0
-#define HCQ_VERSION_PATCH 0
+#define HCQ_VERSION_PATCH 1
 
 #if defined(__GNUC__) || defined(__clang__)
 #define HCQI_UNUSED __attribute__((unused))
