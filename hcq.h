@@ -1349,8 +1349,9 @@ typedef struct hcq_backend {
     /* Memory, 64-byte aligned; `flags`: HCQ_HOST_VISIBLE, maybe with
        _HOST_WRITES (never where all memory is the host's), or HCQ_ZEROED where
        memory.host will be NULL. The rest is optional. map: where this device
-       sees another one's memory, or an error, maybe again; `memory` NULL: can
-       all be mapped? unmap: it is about to go, once if map was asked. */
+       sees another one's memory, once, or an error, maybe again; `memory` NULL:
+       can all be mapped? unmap, once for each that was: it is about to go.
+       Several memories may be the same bytes of the host's. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
@@ -2017,6 +2018,8 @@ typedef struct hcqi_last {
     hcq_device *dev;
     uint64_t serial;                   /* there may be another one in its place */
     uint64_t number;
+    uint64_t base;                     /* where it sees the block, if it was mapped */
+    int mapped;
 } hcqi_last;
 
 /* A copy over a bridge is two calls, named by the operand that the bridge takes. */
@@ -4101,25 +4104,37 @@ static HCQI_COLD hcq_result hcqi_allocation_user(hcqi_allocation *a, hcq_device 
     hcqi_last *s = i < a->user_count ? &a->users[i]
                   : HCQI_PUSH(&a->dev->hooks, a->users, a->user_count, a->user_capacity);
     if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (s->dev != dev || s->serial != dev->serial) { s->mapped = 0; }
     s->dev = dev;
     s->serial = dev->serial;
     return HCQ_OK;
 }
 
-/* The address at which `dev` sees `address` inside `a`; maps it when it is
+/* The address at which `dev` sees `address` inside `a`; maps it, once, when it is
    another device's. 0 = it cannot, with *why set. */
 static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
                                     hcq_result *why) {
     uint64_t base = 0;
+    uint32_t i = 0;
     *why = HCQ_OK;
     if (a->dev == dev) { return address; }
+    while (i < a->user_count && a->users[i].dev != dev) { i++; }
+    if (i < a->user_count && a->users[i].serial == dev->serial && a->users[i].mapped) {
+        return a->users[i].base + (address - a->memory.address);
+    }
+    if (!HCQI_GROW(&a->dev->hooks, a->users, a->user_capacity, (uint64_t)a->user_count + 1)) {
+        *why = HCQ_ERROR_OUT_OF_MEMORY;
+        return 0;
+    }
     if (dev->backend->map == NULL ||
         dev->backend->map(dev->self, a->dev->backend, a->dev->self, &a->memory, &base) != HCQ_OK) {
         *why = HCQ_ERROR_FOREIGN;
         return 0;
     }
-    *why = hcqi_allocation_user(a, dev);
-    return *why == HCQ_OK ? base + (address - a->memory.address) : 0;
+    (void)hcqi_allocation_user(a, dev); /* for which there is room */
+    a->users[i].base = base;
+    a->users[i].mapped = 1;
+    return base + (address - a->memory.address);
 }
 
 static void hcqi_allocation_delete(hcqi_allocation *a) {
@@ -9649,7 +9664,8 @@ static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart)
     for (hcqi_allocation *a = list; a != NULL; a = a->next) {
         for (uint32_t i = 0; i < a->user_count; i++) {
             const hcq_device *other = a->users[i].dev;
-            if (hcqi_device_is(other, a->users[i].serial) && other->backend->unmap != NULL) {
+            if (a->users[i].mapped && hcqi_device_is(other, a->users[i].serial) &&
+                other->backend->unmap != NULL) {
                 other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
             }
         }
@@ -13241,7 +13257,7 @@ static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
         hcqi_submit *s = &w->submits[d];
         hcqi_submit_number(s);
         for (uint32_t i = 0; i < s->count; i++) {
-            hcqi_last job = { s->dev, s->dev->serial, s->first + i };
+            hcqi_last job = { s->dev, s->dev->serial, s->first + i, 0, 0 };
             launch->slices[s->versions[i]->slice] = job;
         }
     }

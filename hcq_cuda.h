@@ -726,6 +726,7 @@ typedef struct hcqi_cuda_mapping {
     void *host;
     uint64_t size;
     hcqi_cu_ptr address;
+    uint32_t users;                    /* memories */
 } hcqi_cuda_mapping;
 
 /* A range that is registered, once in a process for all its devices; a mapping or an
@@ -1637,6 +1638,7 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
         m->size = memory->size;
         *link = m;
     }
+    m->users++;
     *address = m->address;
     return HCQ_OK;
 }
@@ -1647,7 +1649,7 @@ static void hcqi_cuda_unmap(void *self, const hcq_backend *owner_backend, void *
     hcqi_cuda_mapping **link = hcqi_cuda_mapping_at(d, memory);
     (void)owner_backend;
     (void)owner_self;
-    if (*link != NULL) { hcqi_cuda_mapping_drop(d, link); }
+    if (*link != NULL && --(*link)->users == 0) { hcqi_cuda_mapping_drop(d, link); }
 }
 
 static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {

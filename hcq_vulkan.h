@@ -414,6 +414,7 @@ typedef struct hcqi_vk_block {
     uint8_t *host;                     /* NULL: not visible */
     uint32_t type;
     uint32_t imported;
+    uint32_t mapped;                   /* memories of other devices that it is */
     int lent;                          /* the buffer, with memory of its own, is an engine's */
     hcqi_vk_range *ranges, *open;
 } hcqi_vk_block;
@@ -2179,6 +2180,7 @@ static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backen
         HCQI_PASS(hcqi_vk_import_pages(d, memory->host, memory->size, &b));
         *link = b;
     }
+    b->mapped++;
     *address = hcqi_vk_address(b->ranges);
     return HCQ_OK;
 }
@@ -2189,7 +2191,7 @@ static void hcqi_vk_unmap(void *self, const struct hcq_backend *owner_backend, v
     hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
     (void)owner_backend;
     (void)owner_self;
-    if (b == NULL) { return; }
+    if (b == NULL || --b->mapped != 0) { return; }
     *link = b->next_import;
     hcqi_vk_block_unlist(d, b);
     hcqi_vk_block_destroy(d, b);

@@ -199,6 +199,38 @@ TEST(imports_of_any_range) {
     free(memory - 24);
 }
 
+/* The host's memory as a buffer of each of two devices, of which a third one sees both: when one
+   of them goes the other is still seen. */
+TEST(imports_that_are_mapped_twice) {
+    enum { WORDS = 16384 };
+    NEEDS_IMPORT();
+    hcq_device *owners[2] = {open_cpu(), open_cpu()};
+    hcq_buffer src[2], dst = make_words(T.dev, WORDS);
+    hcq_queue *q[2];
+    for (uint32_t order = 0; order < 2; order++) {
+        uint32_t *memory = (uint32_t *)calloc(WORDS, 4);
+        for (uint32_t k = 0; k < 2; k++) {
+            CHECK_OK(hcq_import(owners[k], memory, WORDS * 4, 0, &src[k]));
+            q[k] = make_queue(T.dev, HCQ_COPY);
+            CHECK_INDEX(hcq_queue_copy(q[k], dst, src[k], WORDS * 4), 0);
+            CHECK_OK(hcq_queue_bind(q[k], T.dev));
+            submit_and_wait(q[k], T.dev);
+        }
+        CHECK_OK(hcq_free(src[order]));
+        CHECK_OK(hcq_trim(owners[order], 0));
+        memory[WORDS - 1] = 9 + order;
+        submit_and_wait(q[!order], T.dev);
+        CHECK_U64(READ32(dst, WORDS - 1), 9 + order);
+        hcq_queue_destroy(q[0]);
+        hcq_queue_destroy(q[1]);
+        CHECK_OK(hcq_free(src[!order]));
+        CHECK_OK(hcq_trim(owners[!order], 0));
+        free(memory);
+    }
+    CHECK_OK(hcq_close(owners[0]));
+    CHECK_OK(hcq_close(owners[1]));
+}
+
 /* Ranges with pages in common, and the same one on both devices; freed in any order. */
 TEST(imports_that_overlap) {
     NEEDS_IMPORT();
