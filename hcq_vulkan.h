@@ -5055,6 +5055,18 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
     return hcq_backend_leave(r);
 }
 
+/* A handle may come again: all that was asked of the lane's semaphore is reached, but this one is
+   not as far, so it is a new one. */
+static void hcqi_vk_imported_renew(hcqi_vk_device *d, hcqi_vk_lane *lane) {
+    uint64_t value = 0;
+    (void)hcqi_vk_imported_completed(d, lane);
+    if (lane->imported_count == 0 &&
+        d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value) == VK_SUCCESS &&
+        value < lane->imported_last) {
+        lane->imported_last = 0;
+    }
+}
+
 /* The lane that follows a semaphore: its own, or one that nobody needs now. */
 static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaphore,
                                            uint32_t *index) {
@@ -5062,6 +5074,7 @@ static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaph
     for (uint32_t i = 0; i < HCQI_VK_IMPORTED; i++) {
         hcqi_vk_lane *lane = d->imported[i];
         if (lane->semaphores[0] == semaphore) {
+            hcqi_vk_imported_renew(d, lane);
             *index = i;
             return lane;
         }

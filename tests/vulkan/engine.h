@@ -248,6 +248,25 @@ TEST(points_of_an_engine) {
     rig_close(&E);
 }
 
+/* A semaphore may get the handle of one that its engine destroyed, and begins at 0. */
+TEST(semaphores_whose_handle_comes_again) {
+    enum { TIMES = 50 };
+    rig_open(&E);
+    hcq_device *dev = rig_lend(&E);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        hcq_point point;
+        CHECK_OK(hcq_vulkan_point_import(dev, E.b, TIMES - i, &point));
+        rig_signal(&E, E.b, TIMES - i);
+        WAIT_OK(point);
+        settle(dev);
+        test_sleep_ms(1);              /* hcq's thread has seen it, too */
+        E.vk.DestroySemaphore(E.device, E.b, NULL);
+        E.b = E.semaphores[1] = rig_semaphore(&E);
+    }
+    CHECK_OK(hcq_close(dev));
+    rig_close(&E);
+}
+
 static hcq_point engine_point(hcq_device *dev, uint32_t way) {
     hcq_point drawn;
     CHECK_OK(hcq_vulkan_point_import(dev, E.semaphores[0], way + 1, &drawn));
