@@ -219,6 +219,7 @@ HCQ_API hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program
    Lifetime: until hcq_cuda_event_release, which may come before it completes
      but after all calls that name it; hcq_close takes what is left.
    Errors: HCQ_NOT_READY (held back: nobody can wait for it natively yet),
+     HCQ_ERROR_WOULD_BLOCK (so much is pending that it is given later: try again),
      HCQ_ERROR_UNSUPPORTED (of no single CUDA lane), its failure; release:
      HCQ_ERROR_INVALID (not acquired). */
 HCQ_API hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
@@ -2750,10 +2751,6 @@ static int hcqi_cuda_give_piece(hcqi_cuda_giving *g, hcqi_cuda_list *list,
 
 static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
     const hcq_batch *b = g->batch;
-    if (g->lane->is_imported) {
-        g->call = "cuStreamWaitEvent";
-        return g->d->api->StreamWaitEvent(g->lane->stream, (hcqi_cu_event)(uintptr_t)b->posted, 0);
-    }
     if (b->recording == NULL || b->count == 0) { return HCQI_CU_OK; }
     uint32_t first = b->first + g->lane->part - 1, end = b->first + b->count;
     if (g->d->flags & HCQ_CUDA_TRAIL && g->lane->part == 1) { /* nothing of this batch is done */
@@ -4202,6 +4199,17 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
     return hcq_backend_leave(r);
 }
 
+/* Makes an imported lane wait for an event, at once: before the batch is given, which may be later
+   if much is pending, the event may be recorded anew, or destroyed. */
+static hcq_result hcqi_cuda_import_wait(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
+                                        hcqi_cu_event event) {
+    if (lane->stream == NULL) { HCQI_PASS(hcqi_cuda_lane_stream(d, lane)); }
+    HCQI_PASS(hcqi_cuda_enter_context(d));
+    int r = d->api->StreamWaitEvent(lane->stream, event, 0);
+    hcqi_cuda_leave_context(d);
+    return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuStreamWaitEvent"));
+}
+
 /* On a lane of its own that waits for the event; one that is idle, else the next. */
 HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                           hcq_point *point) {
@@ -4221,10 +4229,10 @@ HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st 
         break;
     }
     hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
-    if (lane->stream == NULL) { r = hcqi_cuda_lane_stream(d, lane); }
+    r = hcqi_cuda_lost(d) ? HCQ_ERROR_LOST : hcqi_cuda_import_wait(d, lane, event);
     if (r != HCQ_OK) { return hcq_backend_leave(r); }
     d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
-    return hcq_backend_leave(hcq_backend_post(device, index, (uint64_t)(uintptr_t)event, point));
+    return hcq_backend_leave(hcq_backend_post(device, index, 0, point));
 }
 
 /* ========================================================================== */

@@ -240,6 +240,40 @@ TEST(events_of_others) {
     }
 }
 
+/* While more is pending than is given, an event that goes, or is used again, right after the call
+   is still the one that the point waits for. */
+TEST(events_of_others_behind_many) {
+    enum { TIMES = 1200 };
+    NEEDS_WIDE_COUNTERS();
+    SKIP_IF(T.variant->cuda && T.variant->cuda->queues == 1, "its streams do not run side by side");
+    for (uint32_t way = 0; way < 3; way++) {
+        hcq_device *device = device_by(way, 1, 1);
+        hcq_queue *one = make_queue(device, HCQ_COMPUTE);
+        hcq_point imported, done = {{0}, 0};
+        raw_side a;
+        gates g;
+        gates_open(&g, device);
+        raw_open(&a, device);
+        raw_stream other = raw_stream_new();
+        CHECK_INDEX(record_add(one, make_add(device), make_words(device, 4), 0, 1), 0);
+        (void)submit_spin(&g, 0, 0);
+        for (uint32_t i = 0; i < TIMES; i++) {
+            done = submit_to(device, one, 0, NULL, NULL);
+        }
+        raw_spin(&g, 1, a.stream);
+        raw_event event = raw_record(a.stream);
+        CHECK_OK(hcq_cuda_event_import(device, event, &imported));
+        RAW_OK(R.EventRecord(event, other));
+        RAW_OK(R.EventDestroy(event));
+        GATE_END(&g, 0, done);
+        CHECK_RESULT(hcq_wait(&imported, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        GATE_END(&g, 1, imported);
+        raw_stream_end(other);
+        raw_close(&a);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 /* A custom command's function has the lane's stream; an event that it brings would be behind
    what waits for it. */
 static struct { raw_event event; hcq_result got; hcq_cuda_encoder seen; } brought;
