@@ -63,7 +63,8 @@
    CUDA, but not for hcq.
 
    A lent stream is no default stream (0, legacy, per thread). While its owner captures
-   it its lane takes no work: a submission fails with HCQ_ERROR_NATIVE.
+   it its lane takes no work: a submission fails with HCQ_ERROR_NATIVE, but for one that
+   the stream has a part of, which goes on after the capture.
 
    Nothing is given to a stream before its waits are. Host commands run on hcq's
    service thread, not as host functions of CUDA's, which hold up their stream and are
@@ -2990,6 +2991,13 @@ static int hcqi_cuda_give_lent(hcqi_cuda_giving *g) {
     return HCQI_CU_CAPTURE_WRONG;
 }
 
+/* A batch of which a part was given goes on once the capture is over: its end is behind that part. */
+static int hcqi_cuda_is_captured(const hcqi_cuda_lane *lane) {
+    int status = HCQI_CU_CAPTURE_NONE;
+    return lane->lent && lane->d->api->StreamIsCapturing(lane->stream, &status) == HCQI_CU_OK &&
+           status != HCQI_CU_CAPTURE_NONE;
+}
+
 /* What comes before a batch's commands. */
 static int hcqi_cuda_give_begin(hcqi_cuda_giving *g) {
     const hcq_batch *batch = g->batch;
@@ -3014,6 +3022,7 @@ static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
         lane->part = 1;
         r = hcqi_cuda_give_begin(&g);
     } else {
+        if (hcqi_cuda_is_captured(lane)) { return HCQI_CUDA_FULL; }
         hcqi_cuda_mark_look(&g);
     }
     if (r == HCQI_CU_OK && batch->result == HCQ_OK) { r = hcqi_cuda_give_batch(&g); }

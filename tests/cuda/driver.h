@@ -395,6 +395,39 @@ TEST(captured_streams) {
     raw_close(&a);
 }
 
+/* What is captured while a part of a long submission waits for its turn has nothing of it; that
+   goes on afterwards. */
+TEST(captured_in_the_middle) {
+    enum { LONG = 1500 };
+    NEEDS_WIDE_COUNTERS();
+    raw_side a;
+    raw_open(&a, T.dev);
+    for (uint32_t way = 0; way < 2; way++) {
+        raw_stream stream = raw_stream_new();
+        test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
+        hcq_device *device = open_lent(a.context, &stream, 1);
+        hcq_buffer words = make_words(device, 4);
+        hcq_program *add = make_add(device);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        gates g;
+        gates_open(&g, device);
+        for (uint32_t i = 0; i < LONG; i++) {
+            CHECK_INDEX(record_add(q, add, words, 0, 1), i);
+        }
+        settle(device);
+        hcq_point before = submit_spin(&g, 0, 0), done = submit_of(q, device);
+        capture_begin(stream);
+        GATE_END(&g, 0, before);
+        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        capture_end(stream);
+        WAIT_OK(done);
+        CHECK_U64(READ32(words, 0), LONG);
+        CHECK_OK(hcq_close(device));
+        raw_stream_end(stream);
+    }
+    raw_close(&a);
+}
+
 /* hcq's calls do not end the capture of a stream that is none of its own. */
 TEST(captures_of_others) {
     enum { LONG = 700 };               /* somebody asks how far it is while it is given */
