@@ -2836,6 +2836,11 @@ static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoc
     return event;
 }
 
+/* The stream that the lane's last end was given to. */
+static hcqi_cu_stream hcqi_cuda_last_stream(const hcqi_cuda_lane *lane) {
+    return lane->strayed ? lane->relay : lane->stream;
+}
+
 /* The event that `epoch` of the lane has by now, or gets if nothing was given to the
    lane after it; NULL and *done 0: it is too late for one. By who gives. */
 static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **event,
@@ -2845,7 +2850,7 @@ static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_e
     if (*event != NULL || *done || hcqi_atomic_load64(&lane->handed) != epoch) {
         return HCQI_CU_OK;
     }
-    return hcqi_cuda_lane_record(lane, lane->stream, epoch, event);
+    return hcqi_cuda_lane_record(lane, hcqi_cuda_last_stream(lane), epoch, event);
 }
 
 /* Makes the batch's stream wait for another lane. */
@@ -3055,7 +3060,7 @@ static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t co
         hcqi_cuda_lane *lane = d->lanes[k];
         if (lane == NULL || lane->begun == hcqi_atomic_load64(&lane->handed)) { continue; }
         hcqi_cuda_unsafe_begin(d);
-        (void)d->api->StreamQuery(lane->stream);
+        (void)d->api->StreamQuery(hcqi_cuda_last_stream(lane));
         hcqi_cuda_unsafe_end(d);
         lane->begun = hcqi_atomic_load64(&lane->handed);
     }
