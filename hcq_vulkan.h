@@ -3457,6 +3457,8 @@ typedef struct hcqi_vk_call {
     const hcq_batch *batches;
     uint32_t count, wait_count;
     VkCommandBuffer commands[HCQI_VK_CALL]; /* NULL: none */
+    hcqi_vk_segment *stamps[HCQI_VK_CALL]; /* whose .stamped is now the batch, or NULL; ... */
+    hcq_lane_point stamped[HCQI_VK_CALL]; /* ... and what it was */
     uint32_t wait_first[HCQI_VK_CALL + 1];
     VkSemaphore waits[HCQI_VK_CALL_WAITS];
     uint64_t wait_values[HCQI_VK_CALL_WAITS];
@@ -3560,6 +3562,7 @@ static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
     uint64_t zeroed = hcqi_atomic_load64(&d->zeroed);
     hcq_result r = batch->result;
     call->commands[at] = NULL;
+    call->stamps[at] = NULL;
     call->wait_first[at] = call->wait_count;
     if (r == HCQ_OK && list != NULL && batch->count != 0) {
         hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
@@ -3577,6 +3580,8 @@ static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
         }
         if (seg->stamp_count != 0 && use == NULL) { /* one run with these queries after the other */
             if (seg->stamped.lane != NULL) { hcqi_vk_call_follow(call, &seg->stamped); }
+            call->stamps[at] = seg;
+            call->stamped[at] = seg->stamped;
             seg->stamped = batch->done;
         }
     }
@@ -3601,6 +3606,16 @@ static int hcqi_vk_call_takes(const hcqi_vk_call *call) {
            !(list != NULL && batch->count != 0 && hcqi_vk_segment_of(list, batch->first)->customs);
 }
 
+/* All but the first batch will be given later, with all their waits. */
+static void hcqi_vk_call_shorten(hcqi_vk_call *call) {
+    while (call->count > 1) {
+        uint32_t at = --call->count;
+        if (call->stamps[at] != NULL) { call->stamps[at]->stamped = call->stamped[at]; }
+    }
+    call->wait_count = call->wait_first[1];
+    call->queue->zeroed = 0;
+}
+
 /* Out of memory: the first batch alone, then without its commands. What cannot even signal
    leaves others without an end: the device is lost. */
 static VkResult hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why) {
@@ -3608,8 +3623,7 @@ static VkResult hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResu
     VkResult r = why;
     if (call->count > 1) {
         d->singly = call->count - 1;
-        call->count = 1;
-        call->wait_count = call->wait_first[1];
+        hcqi_vk_call_shorten(call);
         r = hcqi_vk_call_make(d, call);
     }
     for (int tries = 0; r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST && tries < 3; tries++) {
