@@ -357,7 +357,8 @@ enum {
     HCQI_VK_ALIGN = 256,               /* the highest that Vulkan asks of a buffer's parts */
     HCQI_VK_CALL = 32,                 /* batches in one call */
     HCQI_VK_CALL_WAITS = 64,
-    HCQI_VK_USES = 4,                  /* runs of a segment whose times the host fetches */
+    HCQI_VK_USES = 4,                  /* runs of a segment whose times the host fetches, that are
+                                          given and not over: the next one waits in the core */
     HCQI_VK_PATTERN = 256,             /* bytes that begin a fill */
     HCQI_VK_BUCKETS = 64,
     HCQI_VK_BUFFERS = HCQ_MAX_ARGS,    /* bindings of one kernel */
@@ -447,6 +448,7 @@ typedef struct hcqi_vk_segment {
     uint32_t stale;                    /* to be recorded before it runs again */
     uint32_t customs;                  /* it has some: recorded when handed over */
     uint32_t stamp_first, stamp_count; /* queries */
+    uint32_t turn;                     /* of the uses */
     hcq_lane_point stamped;            /* end of the last run that used the queries */
 } hcqi_vk_segment;
 
@@ -466,7 +468,8 @@ typedef struct hcqi_vk_command {
 typedef struct hcqi_vk_use {
     VkCommandBuffer commands;
     uint32_t first;                    /* query */
-    hcq_lane_point done;               /* .lane NULL: never used */
+    hcq_lane_point given;              /* the last one; .lane NULL: none. By who gives, with the
+                                          core's lock */
 } hcqi_vk_use;
 
 /* An encoded recording. */
@@ -497,7 +500,7 @@ typedef struct hcqi_vk_pipeline {
 typedef struct hcqi_vk_harvest {
     hcqi_vk_list *list;
     hcqi_vk_segment *segment;
-    uint32_t first;                    /* query */
+    const hcqi_vk_use *use;
     hcq_lane_point done;
 } hcqi_vk_harvest;
 
@@ -506,6 +509,7 @@ typedef struct hcqi_vk_lane {
     VkSemaphore semaphores[2];         /* of the counters; imported: [0], an engine's */
     uint64_t base[2];                  /* semaphore = base + counter */
     uint64_t seen[2];                  /* of the counter, when last looked */
+    uint64_t handed;                   /* atomic: epoch of the last batch given */
     hcqi_vk_harvest *harvests;         /* in order */
     uint32_t harvest_count, harvest_capacity;
     uint32_t imported_lock;            /* waits ask without the core's lock */
@@ -3392,31 +3396,38 @@ static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane
     return lane->seen[0];
 }
 
-static uint64_t hcqi_vk_completed(void *self, hcq_lane *lane, uint32_t counter);
+/* Of a run whose times the host will fetch: commands and queries, in turn. */
+static hcqi_vk_use *hcqi_vk_use_next(const hcqi_vk_list *list, hcqi_vk_segment *seg) {
+    uint32_t turn = seg->turn++ % HCQI_VK_USES;
+    hcqi_vk_use *use = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES + turn];
+    use->first = seg->stamp_first * HCQI_VK_USES + turn * seg->stamp_count;
+    return use;
+}
 
-/* A run of a segment whose times the host will fetch: commands and queries that
-   no earlier run still uses. */
-static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
-                                  const hcq_lane_point *done, hcqi_vk_use **out) {
-    hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES], *use = uses;
-    for (uint32_t k = 0; k < HCQI_VK_USES; k++) {
-        if (uses[k].done.lane == NULL) {
-            use = &uses[k];
-            break;
-        }
-        (void)hcqi_vk_completed(d, uses[k].done.lane, uses[k].done.counter);
-        if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
-    }
-    if (use->done.lane != NULL && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
-    use->first = seg->stamp_first * HCQI_VK_USES + (uint32_t)(use - uses) * seg->stamp_count;
-    use->done = *done;
+static int hcqi_vk_use_is(const hcqi_vk_use *use, const hcq_lane_point *done) {
+    return use->given.lane == done->lane && use->given.epoch == done->epoch;
+}
+
+/* Is an earlier run with what the batch will use not over, or are its times not fetched? Then
+   its turn has not come. */
+static int hcqi_vk_use_waits(const hcq_batch *batch) {
+    const hcqi_vk_use *use = HCQI_CAST(const hcqi_vk_use *, batch->prepared);
+    return use != NULL && batch->result == HCQ_OK && use->given.lane != NULL &&
+           !hcqi_vk_use_is(use, &batch->done) &&
+           hcq_backend_done(use->given.lane) < use->given.epoch;
+}
+
+static void hcqi_vk_use_begin(hcqi_vk_device *d, const hcqi_vk_list *list,
+                              const hcqi_vk_segment *seg, hcqi_vk_use *use,
+                              const hcq_lane_point *done) {
+    hcq_backend_lock(1);
+    use->given = *done;
+    hcq_backend_lock(0);
     d->api.ResetQueryPool(d->handle, list->queries, use->first, seg->stamp_count);
-    *out = use;
-    return HCQ_OK;
 }
 
 static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, hcqi_vk_list *list,
-                                        hcqi_vk_segment *seg, uint32_t first,
+                                        hcqi_vk_segment *seg, const hcqi_vk_use *use,
                                         const hcq_lane_point *done) {
     if (!HCQI_GROW(&d->hooks, lane->harvests, lane->harvest_capacity, lane->harvest_count + 1u)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -3424,7 +3435,7 @@ static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, h
     hcqi_vk_harvest *h = &lane->harvests[lane->harvest_count++];
     h->list = list;
     h->segment = seg;
-    h->first = first;
+    h->use = use;
     h->done = *done;
     return HCQ_OK;
 }
@@ -3444,9 +3455,8 @@ static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, hcq_batch *batch)
     if (list == NULL || batch->count == 0) { return HCQ_NOT_READY; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
     if (!hcqi_vk_records_late(list, seg)) { return HCQ_NOT_READY; }
-    hcqi_vk_use *use = NULL;
-    HCQI_PASS(hcqi_vk_use_get(d, list, seg, &batch->done, &use));
-    HCQI_PASS(hcqi_vk_harvest_later(d, lane, list, seg, use->first, &batch->done));
+    hcqi_vk_use *use = hcqi_vk_use_next(list, seg);
+    HCQI_PASS(hcqi_vk_harvest_later(d, lane, list, seg, use, &batch->done));
     batch->prepared = use;
     return HCQ_NOT_READY;
 }
@@ -3566,10 +3576,11 @@ static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
     call->wait_first[at] = call->wait_count;
     if (r == HCQ_OK && list != NULL && batch->count != 0) {
         hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
-        const hcqi_vk_use *use = HCQI_CAST(const hcqi_vk_use *, batch->prepared);
+        hcqi_vk_use *use = HCQI_CAST(hcqi_vk_use *, batch->prepared);
         VkCommandBuffer commands = use != NULL ? use->commands : seg->commands;
         if (use != NULL || seg->stale) {
             list->refused = NULL;
+            if (use != NULL) { hcqi_vk_use_begin(d, list, seg, use, &batch->done); }
             r = hcqi_vk_record(d, list, seg, commands, use != NULL ? use->first : seg->stamp_first);
             seg->stale = r != HCQ_OK;
         }
@@ -3603,6 +3614,7 @@ static int hcqi_vk_call_takes(const hcqi_vk_call *call) {
     return HCQI_CAST(const hcqi_vk_lane *, batch->done.lane->native)->queue == call->queue &&
            call->count < HCQI_VK_CALL &&
            call->wait_count + batch->wait_count + 2 <= HCQI_VK_CALL_WAITS &&
+           !hcqi_vk_use_waits(batch) &&
            !(list != NULL && batch->count != 0 && hcqi_vk_segment_of(list, batch->first)->customs);
 }
 
@@ -3651,6 +3663,7 @@ static uint32_t hcqi_vk_give(void *self, const hcq_batch *batches, uint32_t coun
     call.batches = batches;
     call.count = 0;
     call.wait_count = 0;
+    if (hcqi_vk_use_waits(batches)) { return 0; }
     int goes_on = hcqi_vk_call_add(d, &call) && d->singly == 0;
     while (goes_on && call.count < count && hcqi_vk_call_takes(&call)) {
         goes_on = hcqi_vk_call_add(d, &call);
@@ -3661,6 +3674,11 @@ static uint32_t hcqi_vk_give(void *self, const hcq_batch *batches, uint32_t coun
     if (r == VK_SUCCESS) {
         hcqi_atomic_store64(&d->batches, d->batches + call.count); /* queries read them */
         hcqi_atomic_store64(&d->waits, d->waits + call.wait_count);
+        for (uint32_t i = 0; i < call.count; i++) {
+            const hcq_lane_point *done = &batches[i].done;
+            hcqi_atomic_store64(&HCQI_CAST(hcqi_vk_lane *, done->lane->native)->handed,
+                                done->epoch);
+        }
     } else {
         (void)hcqi_atomic_cas32(&d->lost, 0, 1);
         (void)hcqi_vk_lost(d, "vkQueueSubmit");
@@ -3674,12 +3692,13 @@ static uint32_t hcqi_vk_give(void *self, const hcq_batch *batches, uint32_t coun
 /* Stores the times of a run that is over. */
 static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h) {
     const hcqi_vk_segment *seg = h->segment;
+    if (!hcqi_vk_use_is(h->use, &h->done)) { return; } /* it failed before it was given */
     for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
         const hcq_packet *p = &h->list->recording->packets[i];
         uint64_t stored;
         if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
         void *host = hcqi_vk_host(d, p->u.stamp.dst, 8);
-        uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
+        uint32_t query = h->use->first + h->list->commands[i].stamp - seg->stamp_first;
         VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8, &stored,
                                                 8, VK_QUERY_RESULT_64_BIT);
         if (r == VK_SUCCESS && host != NULL) { /* else it did not run */
@@ -5065,6 +5084,13 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
         hcq_backend_flush_soon(device); /* so that it is on its way when this returns */
         *semaphore = HCQI_CAST(const hcqi_vk_lane *, found.lane->native)->semaphores[found.counter];
         *value = hcqi_vk_value(&found);
+    }
+    if (hcq_backend_leave(r) != HCQ_OK || found.lane == NULL || found.lane->imported) { return r; }
+    if (hcqi_vk_from(device, &r) == NULL) { return r; }
+    if (hcqi_atomic_load64(&HCQI_CAST(hcqi_vk_lane *, found.lane->native)->handed) < found.epoch) {
+        *semaphore = VK_NULL_HANDLE; /* its turn has not come: an engine's wait on that queue */
+        *value = 0;                  /* would be in its way */
+        r = HCQ_NOT_READY;
     }
     return hcq_backend_leave(r);
 }

@@ -258,6 +258,29 @@ TEST(signal_timestamps) {
     }
 }
 
+/* A recording with a timestamp may be pending as often as one without. */
+TEST(timestamps_are_pending_many_times) {
+    enum { TIMES = 30 };
+    for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
+        hcq_signal s = make_signal(T.dev, 0);
+        hcq_point gate = make_gate(T.dev), done[TIMES];
+        hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
+        uint64_t stamp = 0;
+        CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
+        CHECK_INDEX(record_word(q, make_words(T.dev, 4), 4711, 4), 1);
+        CHECK_OK(hcq_queue_bind(q, T.dev));
+        for (uint32_t i = 0; i < TIMES; i++) {
+            CHECK_OK(submit_queue(q, T.dev, &gate, NULL, i & 1 ? HCQ_UNORDERED : 0, &done[i]));
+        }
+        open_gate(gate);
+        for (uint32_t i = 0; i < TIMES; i++) {
+            WAIT_OK(done[i]);
+        }
+        CHECK_OK(hcq_signal_timestamp(s, &stamp));
+        CHECK(stamp != 0);
+    }
+}
+
 /* ---- the end of a signal ---- */
 
 /* What its pending raises cannot reach ends at once; what they can waits for them. */
