@@ -1812,6 +1812,21 @@ static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type
     hcq_backend_lock(0);
 }
 
+/* The type that host memory can be imported as, of those its buffer takes; UINT32_MAX = none. */
+static uint32_t hcqi_vk_import_type(hcqi_vk_device *d, const void *pointer, uint32_t takes) {
+    VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                   VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    HCQI_VK_STRUCT(MemoryHostPointerPropertiesEXT, properties, MEMORY_HOST_POINTER_PROPERTIES_EXT);
+    VkResult r = d->api.GetMemoryHostPointerPropertiesEXT(
+        d->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, pointer, &properties);
+    for (uint32_t i = 0; r == VK_SUCCESS && i < d->memory.memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
+        int fits = (properties.memoryTypeBits & takes) >> i & 1;
+        if (fits && (flags & wanted) == wanted) { return i; }
+    }
+    return UINT32_MAX;
+}
+
 /* Memory for the block's buffer; `pointer`: memory of the host to be used. */
 static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void *pointer) {
     VkMemoryRequirements needs;
@@ -1819,7 +1834,9 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
     HCQI_VK_STRUCT(MemoryAllocateFlagsInfo, flags, MEMORY_ALLOCATE_FLAGS_INFO);
     HCQI_VK_STRUCT(MemoryAllocateInfo, info, MEMORY_ALLOCATE_INFO);
     d->api.GetBufferMemoryRequirements(d->handle, b->buffer, &needs);
-    if (pointer != NULL ? needs.size > b->size : (needs.memoryTypeBits >> b->type & 1) == 0) {
+    if (pointer != NULL) { b->type = hcqi_vk_import_type(d, pointer, needs.memoryTypeBits); }
+    if (pointer != NULL ? b->type == UINT32_MAX || needs.size > b->size
+                        : (needs.memoryTypeBits >> b->type & 1) == 0) {
         return HCQ_ERROR_UNSUPPORTED;
     }
     flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
@@ -2067,20 +2084,6 @@ static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_m
     return r;
 }
 
-/* The type that host memory can be imported as; UINT32_MAX = none. */
-static uint32_t hcqi_vk_import_type(hcqi_vk_device *d, const void *pointer) {
-    VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                   VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    HCQI_VK_STRUCT(MemoryHostPointerPropertiesEXT, properties, MEMORY_HOST_POINTER_PROPERTIES_EXT);
-    VkResult r = d->api.GetMemoryHostPointerPropertiesEXT(
-        d->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, pointer, &properties);
-    for (uint32_t i = 0; r == VK_SUCCESS && i < d->memory.memoryTypeCount; i++) {
-        VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
-        if ((properties.memoryTypeBits >> i & 1) && (flags & wanted) == wanted) { return i; }
-    }
-    return UINT32_MAX;
-}
-
 /* Enters an imported block, which goes if there is no room. */
 static hcq_result hcqi_vk_import_list(hcqi_vk_device *d, hcqi_vk_block *b) {
     hcq_backend_lock(1);
@@ -2105,9 +2108,8 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
                          "import: the device has no VK_EXT_external_memory_host");
     }
     void *first = HCQI_CAST(uint8_t *, ptr) - before;
-    uint32_t type = hcqi_vk_import_type(d, first);
-    hcq_result r = whole > d->max_buffer || type == UINT32_MAX ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
-    if (r == HCQ_OK) { r = hcqi_vk_block_new(d, whole, type, first, out); }
+    hcq_result r = whole > d->max_buffer ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
+    if (r == HCQ_OK) { r = hcqi_vk_block_new(d, whole, UINT32_MAX, first, out); }
     if (r == HCQ_ERROR_UNSUPPORTED) {
         hcq_backend_log(d->device, r, "import of %llu bytes: the driver takes none of this memory",
                         (unsigned long long)size);
