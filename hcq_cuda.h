@@ -2996,7 +2996,7 @@ static int hcqi_cuda_give_lent(hcqi_cuda_giving *g) {
     return HCQI_CU_CAPTURE_WRONG;
 }
 
-/* A batch of which a part was given goes on once the capture is over: its end is behind that part. */
+/* A batch of which a part was given goes on once the capture is over: its end is behind it. */
 static int hcqi_cuda_is_captured(const hcqi_cuda_lane *lane) {
     int status = HCQI_CU_CAPTURE_NONE;
     return lane->lent && lane->d->api->StreamIsCapturing(lane->stream, &status) == HCQI_CU_OK &&
