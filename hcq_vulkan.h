@@ -3649,7 +3649,9 @@ static VkResult hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResu
         r = hcqi_vk_call_make(d, call);
     }
     if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) { /* what runs must not, once its memory */
-        if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); } /* may go */
+        hcqi_vk_enter(d, call->queue->queue); /* may go; nobody may use a queue meanwhile */
+        if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
+        hcqi_vk_leave(d, call->queue->queue);
         r = VK_ERROR_DEVICE_LOST;
     }
     return r;
