@@ -5177,7 +5177,16 @@ HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *siz
         *size = needed;
         return hcq_backend_leave(data != NULL ? HCQ_ERROR_LIMIT : HCQ_OK);
     }
-    if (got == VK_SUCCESS) { got = d->api.GetPipelineCacheData(d->handle, d->cache, size, data); }
+    if (got == VK_SUCCESS) {
+        needed = *size;
+        got = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, data);
+    }
+    if (got == VK_INCOMPLETE) {        /* it grew meanwhile */
+        got = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, NULL);
+        *size = got == VK_SUCCESS ? needed : *size;
+        if (got == VK_SUCCESS) { return hcq_backend_leave(HCQ_ERROR_LIMIT); }
+    }
+    if (got == VK_SUCCESS) { *size = needed; }
     return hcq_backend_leave(hcqi_vk_check(d, got, "vkGetPipelineCacheData"));
 }
 
