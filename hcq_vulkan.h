@@ -234,8 +234,8 @@ HCQ_API hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemap
    `value`, so that hcq's work waits for it: natively, on this device. The
    submission that signals it must have been made before; hcq holds nothing back
    for it. It counts as a submission of `device`. Up to 4 semaphores.
-   Lifetime: of the semaphore, until hcq_close or until the point is reached and
-     no other value of it will be asked for.
+   Lifetime: of the semaphore, until hcq_close or until the point is reached, what
+     waits for it is done, and no other value of it will be asked for.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (value not above the last
      one of this semaphore), HCQ_ERROR_LIMIT. */
 HCQ_API hcq_result hcq_vulkan_point_import(hcq_device *device, VkSemaphore semaphore,
@@ -516,6 +516,8 @@ typedef struct hcqi_vk_lane {
     uint64_t *imported;                /* its values by counter, those not yet reached */
     uint32_t imported_count, imported_capacity;
     uint64_t imported_last;
+    uint32_t waiters;                  /* threads that the driver has for its semaphore */
+    int ends;                          /* all values are reached, but for those threads */
 } hcqi_vk_lane;
 
 /* The structures of a call of vkQueueSubmit2, filled in but for what differs. */
@@ -3355,12 +3357,18 @@ static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
 /* ========================================================================== */
 /* ---- submitting ---------------------------------------------------------- */
 
-static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
+/* What has which value once the point is reached; no semaphore: it is, an engine's may be gone. */
+static uint64_t hcqi_vk_value(const hcq_lane_point *p, VkSemaphore *semaphore) {
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, p->lane->native);
-    if (lane->queue != NULL) { return lane->base[p->counter] + p->value; }
+    if (lane->queue != NULL) {
+        *semaphore = lane->semaphores[p->counter];
+        return lane->base[p->counter] + p->value;
+    }
     hcqi_word_lock(&lane->imported_lock);
-    uint64_t index = p->value - lane->seen[0] - 1; /* which an engine's semaphore has then */
-    uint64_t value = index >= lane->imported_count ? 0 : lane->imported[index];
+    uint64_t index = p->value - lane->seen[0] - 1;
+    int is_left = index < lane->imported_count;
+    uint64_t value = is_left ? lane->imported[index] : 0;
+    *semaphore = is_left ? lane->semaphores[0] : VK_NULL_HANDLE;
     hcqi_word_unlock(&lane->imported_lock);
     return value;
 }
@@ -3382,20 +3390,70 @@ static hcq_result hcqi_vk_imported_submit(hcqi_vk_device *d, hcqi_vk_lane *lane,
     return room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
-/* So many of an engine's values are reached. */
-static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane) {
+/* So many of an engine's values are reached; with lane->imported_lock. With the last one its
+   semaphore may go: that counts when no thread waits for it any more, which takes none long. */
+static void hcqi_vk_imported_look(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint64_t value = 0;
     uint32_t due = 0;
-    if (lane->imported_count == 0) { return lane->seen[0]; }
-    VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value);
-    if (r != VK_SUCCESS) { return lane->seen[0]; }
-    hcqi_word_lock(&lane->imported_lock);
+    lane->ends = 0;
+    if (lane->imported_count == 0 ||
+        d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value) != VK_SUCCESS) {
+        return;
+    }
     while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
+    lane->ends = due == lane->imported_count && lane->waiters != 0;
+    due -= (uint32_t)lane->ends;
     lane->seen[0] += due;
     lane->imported_count -= due;
     memmove(lane->imported, lane->imported + due, lane->imported_count * sizeof *lane->imported);
+}
+
+/* How many are reached, and how many are not. */
+static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane, uint32_t *left) {
+    hcqi_word_lock(&lane->imported_lock);
+    hcqi_vk_imported_look(d, lane);
+    uint64_t seen = lane->seen[0];
+    *left = lane->imported_count;
     hcqi_word_unlock(&lane->imported_lock);
-    return lane->seen[0];
+    return seen;
+}
+
+/* Is value number `value` reached, and its semaphore free to go? With lane->imported_lock, which
+   it lets go of while others are about to leave. */
+static int hcqi_vk_imported_reached(hcqi_vk_device *d, hcqi_vk_lane *lane, uint64_t value) {
+    hcqi_vk_imported_look(d, lane);
+    while (lane->seen[0] < value && lane->ends) {
+        hcqi_word_unlock(&lane->imported_lock);
+        hcq_sys_yield();
+        hcqi_word_lock(&lane->imported_lock);
+        hcqi_vk_imported_look(d, lane);
+    }
+    return lane->seen[0] >= value;
+}
+
+/* The semaphore to wait for, and its value; hcqi_vk_imported_leave has to follow. 0: there is
+   nothing to wait for. */
+static int hcqi_vk_imported_enter(hcqi_vk_device *d, hcqi_vk_lane *lane, uint64_t value,
+                                  VkSemaphore *semaphore, uint64_t *native) {
+    hcqi_word_lock(&lane->imported_lock);
+    int waits = !hcqi_vk_imported_reached(d, lane, value);
+    uint64_t index = value - lane->seen[0] - 1;
+    waits = waits && index < lane->imported_count;
+    if (waits) {
+        *semaphore = lane->semaphores[0];
+        *native = lane->imported[index];
+        lane->waiters++;
+    }
+    hcqi_word_unlock(&lane->imported_lock);
+    return waits;
+}
+
+static void hcqi_vk_imported_leave(hcqi_vk_device *d, hcqi_vk_lane *lane, uint64_t value,
+                                   VkResult r) {
+    hcqi_word_lock(&lane->imported_lock);
+    lane->waiters--;
+    if (r == VK_SUCCESS) { (void)hcqi_vk_imported_reached(d, lane, value); }
+    hcqi_word_unlock(&lane->imported_lock);
 }
 
 /* Of a run whose times the host will fetch: commands and queries, in turn. */
@@ -3563,7 +3621,9 @@ static void hcqi_vk_call_wait(hcqi_vk_call *call, VkSemaphore semaphore, uint64_
 static void hcqi_vk_call_follow(hcqi_vk_call *call, const hcq_lane_point *point) {
     const hcqi_vk_lane *other = HCQI_CAST(const hcqi_vk_lane *, point->lane->native);
     if (other->queue == call->queue || hcq_backend_done(point->lane) >= point->epoch) { return; }
-    hcqi_vk_call_wait(call, other->semaphores[point->counter], hcqi_vk_value(point));
+    VkSemaphore semaphore;
+    uint64_t value = hcqi_vk_value(point, &semaphore);
+    if (semaphore != VK_NULL_HANDLE) { hcqi_vk_call_wait(call, semaphore, value); }
 }
 
 /* The next batch joins the call; 0: it fails, and the call ends with it. */
@@ -3726,7 +3786,8 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = 0;
-    if (target->imported) { return hcqi_vk_imported_completed(d, lane); }
+    uint32_t left;
+    if (target->imported) { return hcqi_vk_imported_completed(d, lane, &left); }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
     if (hcqi_vk_lost(d, "vkGetSemaphoreCounterValue") || r != VK_SUCCESS) {
@@ -3761,9 +3822,9 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
                                uint64_t timeout_ns, int serves) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
-    hcq_lane_point point = { target, value, 0, counter, 1 };
-    VkSemaphore semaphores[2] = { lane->semaphores[counter], d->kick_semaphore };
-    uint64_t native[2] = { hcqi_vk_value(&point), 0 }, now = 0;
+    VkSemaphore semaphores[2] = { VK_NULL_HANDLE, d->kick_semaphore };
+    uint64_t native[2] = { lane->base[counter] + value, 0 }, now = 0;
+    if (!target->imported) { semaphores[0] = lane->semaphores[counter]; }
     HCQI_VK_STRUCT(SemaphoreWaitInfo, info, SEMAPHORE_WAIT_INFO);
     info.semaphoreCount = serves ? 2 : 1;
     info.flags = serves ? VK_SEMAPHORE_WAIT_ANY_BIT : 0;
@@ -3771,12 +3832,16 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
     info.pValues = native;
     if (serves) { native[1] = d->kick_value + 1; }
     if (hcqi_vk_lost(d, "a call before this one")) { return HCQ_ERROR_LOST; }
+    if (target->imported && !hcqi_vk_imported_enter(d, lane, value, semaphores, native)) {
+        return HCQ_OK;
+    }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
     if (serves && r == VK_SUCCESS) {
         hcqi_vk_kick_seen(d);
         r = d->api.GetSemaphoreCounterValue(d->handle, semaphores[0], &now);
-        if (r == VK_SUCCESS && now < native[0]) { return HCQ_TIMEOUT; }
+        if (r == VK_SUCCESS && now < native[0]) { r = VK_TIMEOUT; }
     }
+    if (target->imported) { hcqi_vk_imported_leave(d, lane, value, r); }
     if (r == VK_ERROR_DEVICE_LOST) {
         (void)hcqi_atomic_cas32(&d->lost, 0, 1);
         (void)hcqi_vk_lost(d, "vkWaitSemaphores");
@@ -3789,7 +3854,9 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = lane->base[counter] + lane->seen[counter];
-    (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
+    if (!target->imported) { /* whose may be gone */
+        (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
+    }
     lane->base[counter] = value;
     lane->seen[counter] = 0;
 }
@@ -5086,8 +5153,8 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
         *semaphore = d->now_semaphore;
     } else if (r == HCQ_OK) {
         hcq_backend_flush_soon(device); /* so that it is on its way when this returns */
-        *semaphore = HCQI_CAST(const hcqi_vk_lane *, found.lane->native)->semaphores[found.counter];
-        *value = hcqi_vk_value(&found);
+        *value = hcqi_vk_value(&found, semaphore);
+        if (*semaphore == VK_NULL_HANDLE) { *semaphore = d->now_semaphore; }
     }
     if (hcq_backend_leave(r) != HCQ_OK || found.lane == NULL || found.lane->imported) { return r; }
     if (hcqi_vk_from(device, &r) == NULL) { return r; }
@@ -5103,8 +5170,9 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
    not as far, so it is a new one. */
 static void hcqi_vk_imported_renew(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint64_t value = 0;
-    (void)hcqi_vk_imported_completed(d, lane);
-    if (lane->imported_count == 0 &&
+    uint32_t left;
+    (void)hcqi_vk_imported_completed(d, lane, &left);
+    if (left == 0 &&
         d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value) == VK_SUCCESS &&
         value < lane->imported_last) {
         lane->imported_last = 0;
@@ -5115,6 +5183,7 @@ static void hcqi_vk_imported_renew(hcqi_vk_device *d, hcqi_vk_lane *lane) {
 static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaphore,
                                            uint32_t *index) {
     hcqi_vk_lane *spare = NULL;
+    uint32_t left;
     for (uint32_t i = 0; i < HCQI_VK_IMPORTED; i++) {
         hcqi_vk_lane *lane = d->imported[i];
         if (lane->semaphores[0] == semaphore) {
@@ -5122,14 +5191,16 @@ static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaph
             *index = i;
             return lane;
         }
-        if (lane->semaphores[0] != VK_NULL_HANDLE) { (void)hcqi_vk_imported_completed(d, lane); }
-        if (spare == NULL && lane->imported_count == 0) {
+        (void)hcqi_vk_imported_completed(d, lane, &left);
+        if (spare == NULL && left == 0) {
             spare = lane;
             *index = i;
         }
     }
     if (spare != NULL) {
+        hcqi_word_lock(&spare->imported_lock);
         spare->semaphores[0] = semaphore;
+        hcqi_word_unlock(&spare->imported_lock);
         spare->imported_last = 0;
     }
     return spare;
