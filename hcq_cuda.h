@@ -28,7 +28,9 @@
    refused when it is recorded. hcq_cuda_compile makes PTX of CUDA C++ where NVRTC is
    installed. Programs of the same code share one module.
 
-   Addresses. hcq_buffer.address is the CUdeviceptr. HCQ_HOST_VISIBLE memory is
+   Addresses. hcq_buffer.address is the CUdeviceptr. The device's memory comes, and is
+   cleared, in a stream of hcq's: what an application gives to streams itself comes behind
+   a submission of hcq's that was made after the hcq_alloc. HCQ_HOST_VISIBLE memory is
    pinned host memory (with HCQ_HOST_WRITES it is written around the host's caches), all
    other memory is the device's and has no host pointer.
    copyin and copyout from and to pinned memory (of hcq_alloc or hcq_import) are

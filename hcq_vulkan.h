@@ -203,7 +203,8 @@ HCQ_API hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint
 
 /* Gives the VkBuffer and the offset in it where `buffer` begins, for an
    engine's own commands. Its usage: storage, uniform, transfer, indirect,
-   vertex, index.
+   vertex, index. Of HCQ_ZEROED memory they come behind a submission of hcq's
+   that was made after the hcq_alloc, as hcq clears it on a queue of its own.
    Lifetime: until hcq_free.
    Errors: HCQ_ERROR_UNSUPPORTED. */
 HCQ_API hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset);
