@@ -2515,7 +2515,7 @@ static void hcqi_sys_lock(hcqi_sys_bucket *bucket) { AcquireSRWLockExclusive(&bu
 static void hcqi_sys_unlock(hcqi_sys_bucket *bucket) { ReleaseSRWLockExclusive(&bucket->lock); }
 static void hcqi_sys_wake_all(hcqi_sys_bucket *bucket) { WakeAllConditionVariable(&bucket->cond); }
 
-/* A tick is up to 16 ms: what is much shorter has a timer of its own, and is not woken meanwhile. */
+/* A tick is up to 16 ms: what is much shorter has a timer of its own, and is not woken up. */
 static int hcqi_sys_times_out(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
     const DWORD precise = 2;           /* CREATE_WAITABLE_TIMER_HIGH_RESOLUTION: Windows 10 */
     DWORD ms = INFINITE;

@@ -1833,9 +1833,8 @@ static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
     }
     hcqi_word_unlock(&d->code_lock);
     if (more && !fits) {
-        return hcqi_deny(d->device, HCQ_ERROR_LIMIT,
-                         "program '%s': %u bytes of shared memory and %u of its own, the "
-                         "device has %u for a block",
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "program '%s': %u bytes of shared memory and "
+                         "%u of its own, the device has %u for a block",
                          p->info.label, p->shared_bytes, fixed, d->max_shared);
     }
     return hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
@@ -1853,8 +1852,7 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
     }
     if (entry == NULL || !entry[0]) {
         return hcqi_deny(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
-                         p->info.label,
-                         entry ? "there is no kernel in the text" : "is NULL");
+                         p->info.label, entry ? "there is no kernel in the text" : "is NULL");
     }
     HCQI_PASS(hcqi_cuda_code_get(p, code, image));
     int got = d->api->ModuleGetFunction(&p->function, p->code->module, entry);
@@ -1889,9 +1887,8 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
     uint32_t args_bytes = info->arg_count != 0 ? info->offsets[last] + info->sizes[last] : 0;
     uint32_t most = ptx.takes_grid ? HCQI_CUDA_ARGS_BYTES - 12 : d->max_args;
     if (args_bytes > most) {
-        return hcqi_deny(d->device, HCQ_ERROR_LIMIT,
-                         "program '%s': args: %u bytes, the device takes %u", info->label,
-                         args_bytes, most);
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "program '%s': args: %u bytes, the device "
+                         "takes %u", info->label, args_bytes, most);
     }
     hcqi_cuda_program *p = HCQI_CAST(hcqi_cuda_program *, hcqi_new(&d->hooks, sizeof *p));
     char *image = HCQI_CAST(char *, hcqi_new(&d->hooks, ptx.size + 1));
@@ -1921,11 +1918,9 @@ static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t bl
     const uint32_t *most = d->max_block;
     if (block[0] > most[0] || block[1] > most[1] || block[2] > most[2] ||
         (uint64_t)block[0] * block[1] * block[2] > p->max_threads) {
-        return hcqi_deny(d->device, HCQ_ERROR_INVALID,
-                         "program '%s': block: %ux%ux%u; up to %ux%ux%u, and %u threads of "
-                         "this kernel",
-                         p->info.label, block[0], block[1], block[2], most[0], most[1],
-                         most[2], p->max_threads);
+        return hcqi_deny(d->device, HCQ_ERROR_INVALID, "program '%s': block: %ux%ux%u; up to "
+                         "%ux%ux%u, and %u threads of this kernel", p->info.label, block[0],
+                         block[1], block[2], most[0], most[1], most[2], p->max_threads);
     }
     return HCQ_OK;
 }
@@ -4221,7 +4216,9 @@ static hcq_result hcqi_cuda_import_wait(hcqi_cuda_device *d, hcqi_cuda_lane *lan
                                         hcqi_cu_event event) {
     if (lane->stream == NULL) { HCQI_PASS(hcqi_cuda_lane_stream(d, lane)); }
     HCQI_PASS(hcqi_cuda_enter_context(d));
+    hcqi_apart_begin(d->device);       /* where others fill the channel the driver blocks */
     int r = d->api->StreamWaitEvent(lane->stream, event, 0);
+    hcqi_apart_end(d->device);
     hcqi_cuda_leave_context(d);
     return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuStreamWaitEvent"));
 }
