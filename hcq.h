@@ -1925,7 +1925,7 @@ struct hcqi_version {
     uint32_t stuck;                    /* of those: hcq_job.stuck */
     uint32_t shapes;                   /* held ones with values of their own */
     int is_aside;                      /* in hcq_queue.aside */
-    uint64_t foreign;                  /* devices whose memory it names, by slot */
+    uint64_t foreign;                  /* devices whose memory it names, by slot, beside values */
     hcq_packet *packets;
     uint32_t count, capacity;
     hcqi_segment *segments;
@@ -4619,6 +4619,12 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_waiter *w) {
     hcqi_waiter_link(w, state == HCQI_HANDED);
 }
 
+/* Devices whose memory it names, by slot; `kept`: with these values, NULL: with its own. */
+static uint64_t hcqi_version_named(const hcqi_version *v, const uint64_t *kept) {
+    if (kept == NULL && v->has_values) { kept = v->values; }
+    return v->foreign | (kept == NULL ? 0 : *kept);
+}
+
 static const hcqi_segment *hcqi_job_segment(const hcq_job *job) {
     return job->version == NULL ? NULL : &job->version->segments[job->segment];
 }
@@ -4967,7 +4973,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     lane->epoch++;
     job->epoch = lane->epoch;
     if (seg != NULL) { job->version->segments[job->segment].epoch = lane->epoch; }
-    uint64_t uses = seg == NULL ? 0 : job->version->foreign;
+    uint64_t uses = seg == NULL ? 0 : hcqi_version_named(job->version, NULL);
     for (uint32_t i = 0; i < points->count; i++) {
         const hcq_device *other = points->lane[i]->dev;
         if (other != dev) { uses |= (uint64_t)1 << other->slot; }
@@ -7465,8 +7471,8 @@ static uint32_t hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patc
 }
 
 static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
-    uint32_t k = v->value_count;
-    while (k != 0 && v->has_values && v->values[k] == values[k]) { k--; }
+    uint32_t k = v->value_count == 0 ? 0 : v->value_count + 1; /* of the same devices, too */
+    while (k != 0 && v->has_values && v->values[k - 1] == values[k - 1]) { k--; }
     return k == 0;
 }
 
@@ -7487,14 +7493,13 @@ static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) 
     const hcqi_patch *end = patch + (slice == NULL ? v->patch_count : slice->patch_count);
     int had = v->has_values;
     v->has_values = 0; /* until all are written */
-    v->foreign |= values[0];
     for (; patch != end; patch++) {
         uint64_t value = values[patch->value];
         if (had && v->values[patch->value] == value) { continue; }
         uint32_t at = hcqi_version_patch(v, v->places[patch->command], patch, value);
         HCQI_PASS(hcqi_version_patched(v, at));
     }
-    for (uint32_t k = 1; k <= v->value_count; k++) { v->values[k] = values[k]; }
+    for (uint32_t k = 0; k <= v->value_count; k++) { v->values[k] = values[k]; }
     v->has_values = 1;
     return HCQ_OK;
 }
@@ -7535,7 +7540,8 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
     v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
     v->recording.label = label;        /* the queue may get another one meanwhile */
     int apart = v->dev->backend->encode != NULL || v->count > HCQI_BREATH;
-    uint64_t devices = hcqi_devices_encode(v->foreign | (uint64_t)1 << v->dev->slot, 1);
+    uint64_t named = hcqi_version_named(v, NULL);
+    uint64_t devices = hcqi_devices_encode(named | (uint64_t)1 << v->dev->slot, 1);
     if (apart) { hcqi_native_begin(v->dev); }
     hcq_result r = hcqi_version_encode(v);
     if (apart) { hcqi_native_end(v->dev); }
@@ -8609,9 +8615,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     uint64_t numbers = dev->next_number - dev->done_prefix + jobs;
     for (uint32_t i = 0; i < s->count; i++) {
         const hcqi_version *v = s->versions[i];
-        uint64_t named = v->foreign | (s->kept[i] == NULL ? 0 : *s->kept[i]);
         waiters += v->wait_count;
-        waiters += named != 0 ? hcqi_core.device_top : 0;
+        waiters += hcqi_version_named(v, s->kept[i]) != 0 ? hcqi_core.device_top : 0;
         producers += v->sync_count - v->wait_count;
     }
     HCQI_REFUSE_UNLESS(dev, dev->held + jobs <= dev->desc.held_limit, HCQ_ERROR_LIMIT,
@@ -8648,8 +8653,7 @@ static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, 
 
 /* Eager calls of devices whose memory it names came before it, too. */
 static void hcqi_job_eager_waits(hcq_job *job, hcqi_waiter **tail) {
-    uint64_t named = job->version->foreign | (job->values == NULL ? 0 : *job->values);
-    HCQI_BITS(slot, named) {
+    HCQI_BITS(slot, hcqi_version_named(job->version, job->values)) {
         const hcq_device *other = hcqi_core.devices[slot];
         if (other == NULL || other->eager_signal == NULL) { continue; }
         hcqi_job_wait_for(job, tail, other->eager_signal, other->eager_value);
@@ -11713,7 +11717,7 @@ static void hcqi_cancel_held(const hcq_device *on, const hcq_device *dev) {
     uint64_t number = 0;
     for (hcq_job *job; (job = hcqi_held_from(on, number)) != NULL;) {
         const hcqi_version *v = job->version;
-        uint64_t named = (v == NULL ? 0 : v->foreign) | (job->values == NULL ? 0 : *job->values);
+        uint64_t named = v == NULL ? 0 : hcqi_version_named(v, job->values);
         int needs = on == dev || (job->launch != NULL && job->launch->queue->dev == dev);
         needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
         int behind = !job->unordered && job->lane->lists[0].head != job;
@@ -11778,6 +11782,7 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
             for (hcqi_version *next, *v = aside ? q->aside : q->versions; v != NULL; v = next) {
                 next = v->next;
                 v->foreign &= ~((uint64_t)1 << dev->slot);
+                if (v->has_values) { v->values[0] &= ~((uint64_t)1 << dev->slot); }
                 if (v->dev == dev) { hcqi_version_delete(v, 0); }
             }
         }

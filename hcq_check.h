@@ -1330,7 +1330,7 @@ static void hcqi_order_eager(const hcq_device *dev, hcqi_past **past) {
 /* The job is submitted: this is before it. */
 static void hcqi_order_submitted(hcq_job *job) {
     const hcqi_version *v = job->version;
-    uint64_t named = v == NULL ? 0 : v->foreign | (job->values == NULL ? 0 : *job->values);
+    uint64_t named = v == NULL ? 0 : hcqi_version_named(v, job->values);
     job->began = hcqi_past_ref(hcqi_party_here()->past);
     if (job->unordered && job->launch == NULL) { return; }
     hcqi_order_eager(job->lane->dev, &job->began);

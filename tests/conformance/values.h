@@ -331,6 +331,66 @@ TEST(refused_values_are_no_others) {
     CHECK_OK(hcq_close(device));
 }
 
+/* What an earlier submission brought of another device is nothing to a later one: that device may
+   close, and what is held stays. */
+TEST(values_of_before_keep_no_device) {
+    const hcq_buffer hole = {0, 64, NULL, NULL, 0};
+    hcq_device *other = test_open(1, NULL);
+    hcq_buffer theirs = make_words(other, 16), ours = make_words(T.dev, 16);
+    const hcq_value v[2] = {hcq_value_buffer(theirs), hcq_value_buffer(ours)};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point gate = make_gate(T.dev), done;
+    hcq_submission s = {.waits = &gate, .queues = &q, .queue_count = 1, .values = v,
+                        .value_count = 1};
+    CHECK_INDEX(hcq_queue_fill(q, hole, 64, 5, 4), 0);
+    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_DST, 0, 0));
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    if (has_feature(HCQ_FEATURE_MAP)) {
+        CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+        WAIT_OK(done);
+    }
+    s.wait_count = 1;
+    s.values = &v[1];
+    CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+    CHECK_OK(hcq_close(other));
+    GATE_END(gate, done);
+    CHECK_U64(READ32(ours, 15), 5);
+}
+
+/* Two devices may have the same memory at the same address: what a submission brings is of the
+   one that it says, whose eager calls it follows. */
+TEST(values_are_of_their_device) {
+    static uint32_t memory[16];
+    hcq_device *devices[2] = {test_open(1, NULL), test_open(1, NULL)};
+    hcq_buffer b[2], out = make_words(T.dev, 16);
+    const hcq_buffer hole = {0, 64, NULL, NULL, 0};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point gate = make_gate(T.dev), done;
+    int same = has_feature(HCQ_FEATURE_MAP) && has_feature(HCQ_FEATURE_IMPORT);
+    memory[0] = 1;
+    for (int i = 0; i < 2; i++) {
+        same = same && hcq_import(devices[i], memory, 64, 0, &b[i]) == HCQ_OK;
+    }
+    if (same && b[0].address == b[1].address) {
+        const uint32_t two = 2;
+        const hcq_value v[2] = {hcq_value_buffer(b[0]), hcq_value_buffer(b[1])};
+        CHECK_INDEX(hcq_queue_copy(q, out, hole, 64), 0);
+        CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_SRC, 0, 0));
+        CHECK_OK(hcq_queue_submit_with(q, T.dev, &v[0], 1, 0, &done));
+        WAIT_OK(done);
+        CHECK_U64(READ32(out, 0), 1);
+        CHECK_OK(hcq_submit(devices[1], &(hcq_submission){.waits = &gate, .wait_count = 1}, 1,
+                            NULL));
+        CHECK_OK(hcq_copyin(b[1], &two, sizeof two)); /* behind that */
+        CHECK_OK(hcq_queue_submit_with(q, T.dev, &v[1], 1, 0, &done));
+        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        GATE_END(gate, done);
+        CHECK_U64(READ32(out, 0), 2);
+    }
+    CHECK_OK(hcq_close(devices[0]));
+    CHECK_OK(hcq_close(devices[1]));
+}
+
 /* The only version waits in the middle of its recording, and the queue was changed since: what
    was held finds none. What is submitted after the change has one of its own. */
 TEST(held_without_a_version) {
