@@ -1818,6 +1818,7 @@ typedef struct hcqi_line { hcq_job *head, *tail; } hcqi_line;
 typedef struct hcqi_failures {
     struct hcqi_failure *ranges;       /* by number, from `first` on */
     uint32_t capacity, first, count;
+    int whole;                         /* a lane's: .failure_ranges is not for them */
     uint64_t forgotten;                /* up to here nobody knows any more */
 } hcqi_failures;
 
@@ -3429,7 +3430,7 @@ static HCQI_COLD void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint6
     if (reason != NULL) { reason->refs++; }
     hcqi_failures_join(f, range);
     hcqi_failures_join(f, range - 1);
-    if (f->count > dev->desc.failure_ranges) {
+    if (!f->whole && f->count > dev->desc.failure_ranges) {
         f->forgotten = f->ranges[f->first].last;
         hcqi_failures_drop(f, f->forgotten);
     }
@@ -11470,6 +11471,7 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
         uint32_t first = i < caps->compute_lanes ? 0 : i < own ? caps->compute_lanes : own;
         lane->dev = dev;
         lane->limit = i < own ? limit : HCQI_MAX_VALUE;
+        lane->failures.whole = 1;      /* of what is handed over, which asks for it later */
         lane->base.device = dev;
         lane->base.self = dev->self;
         lane->base.kind = i < own && first != 0 ? HCQ_COPY : HCQ_COMPUTE;

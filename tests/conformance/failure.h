@@ -55,6 +55,34 @@ TEST(forgotten_answers_say_so) {
     CHECK_OK(hcq_close(device));
 }
 
+/* What was handed over behind a signal asks late, and many failures later: it rose. */
+TEST(late_questions_are_answered) {
+    enum { N = 12 };
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 2, .failure_ranges = 1);
+    hcq_queue *q[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_queue *ends[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_point up = hcq_at(make_signal(device, 0), 1), done;
+    hcq_submission s = {.queue_count = 1};
+    CHECK_INDEX(record_sleep(q[0], 20000000), 0);
+    CHECK_INDEX(hcq_queue_signal(q[0], up), 1);
+    CHECK_INDEX(record_sleep(q[1], 60000000), 0);
+    CHECK_INDEX(hcq_queue_host(ends[1], host_fails, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++) { /* one behind the signal, the other a long time */
+        s.queues = &q[i];
+        s.affinity = i;
+        CHECK_OK(hcq_submit(device, &s, 1, NULL));
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        s = (hcq_submission){.queues = &ends[(i + 1) % 2], .queue_count = 1};
+        CHECK_OK(hcq_submit(device, &s, 1, NULL));
+    }
+    s = (hcq_submission){.waits = &up, .wait_count = 1, .queues = &ends[0], .queue_count = 1,
+                         .affinity = 1};
+    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    WAIT_OK(done);
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- where a failure begins ---- */
 
 /* The host's failure begins right above the value, whatever is on its way. */
