@@ -9252,7 +9252,8 @@ HCQI_DEF HCQI_COLD hcq_result hcq_signal_fail(hcq_signal signal, hcq_result resu
     const char *bad = (int)result >= 0 ? "result: is not an error" : NULL;
     HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
     hcqi_signal_refresh(s);
-    if (s->failure != HCQ_OK) { return hcqi_leave_with(HCQ_OK); }
+    int low = s->failure != HCQ_OK && s->failed_from <= s->value + 1; /* else it comes down */
+    if (low) { return hcqi_leave_with(HCQ_OK); }
     if (text != NULL && text[0] != 0) {
         reason = HCQI_CAST(hcqi_reason *, hcqi_new(&s->dev->hooks, sizeof *reason));
     }

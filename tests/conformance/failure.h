@@ -100,6 +100,22 @@ TEST(a_host_failure_begins_at_once) {
     CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
 }
 
+/* Also where it failed before, further up: that brings it down, and its result stays. */
+TEST(a_host_failure_comes_down) {
+    hcq_signal s = make_signal(T.dev, 1);
+    hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), high;
+    hcq_point done = hold_device(T.dev, &five);
+    CHECK_OK(submit_lists(T.dev, &gate, &nine, HCQ_UNORDERED, &high));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
+    CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
+    CHECK_RESULT(test_poll(five), HCQ_TIMEOUT);
+    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
+    CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
+    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
+    HOLD_END(done);
+    CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
+}
+
 /* A raise that comes too late for a signal that failed, on another lane and looked
    at first, takes nothing from one below the failure. */
 TEST(a_lost_raise_takes_no_other) {
