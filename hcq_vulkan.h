@@ -412,6 +412,7 @@ typedef struct hcqi_vk_block {
     VkDeviceMemory memory;
     VkBuffer buffer;
     uint64_t address, size;
+    uint64_t born;                     /* as the so many-th of the device */
     uint64_t used;
     uint8_t *host;                     /* NULL: not visible */
     uint32_t type;
@@ -451,6 +452,7 @@ typedef struct hcqi_vk_segment {
     uint32_t stamp_first, stamp_count; /* queries */
     uint32_t turn;                     /* of the uses */
     hcq_lane_point stamped;            /* end of the last run that used the queries */
+    uint64_t deaths;                   /* of blocks, when all of its own were there */
 } hcqi_vk_segment;
 
 /* What a command needs besides its packet, and what was recorded of it. */
@@ -462,6 +464,7 @@ typedef struct hcqi_vk_command {
     uint32_t indirect;
     uint32_t grid[3];
     uint64_t key[3];                   /* what else was recorded: hcqi_vk_key */
+    uint64_t born;                     /* blocks that there had been then */
     VkDescriptorSet set;
 } hcqi_vk_command;
 
@@ -579,6 +582,7 @@ typedef struct hcqi_vk_device {
     uint32_t block_count, block_capacity;
     uint64_t block_bytes;
     uint32_t imported_blocks;
+    uint64_t births, deaths;           /* of blocks, ever; atomic */
     hcqi_vk_arrival *arrivals;         /* under the core's lock */
     hcqi_vk_range **ranges;            /* in use, by address */
     uint32_t range_count, range_capacity;
@@ -1733,6 +1737,8 @@ static hcq_result hcqi_vk_block_list(hcqi_vk_device *d, hcqi_vk_block *b) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     d->blocks[d->block_count++] = b;
+    b->born = d->births + 1;
+    hcqi_atomic_store64(&d->births, b->born);
     hcqi_atomic_store64(&d->block_bytes, d->block_bytes + b->size);
     d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->imported ? 0 : b->size;
     d->imported_blocks += b->imported;
@@ -1743,6 +1749,7 @@ static void hcqi_vk_block_unlist(hcqi_vk_device *d, hcqi_vk_block *b) {
     uint32_t at = 0;
     while (d->blocks[at] != b) { at++; }
     d->blocks[at] = d->blocks[--d->block_count];
+    hcqi_atomic_store64(&d->deaths, d->deaths + 1);
     hcqi_atomic_store64(&d->block_bytes, d->block_bytes - b->size);
     d->heap_used[d->memory.memoryTypes[b->type].heapIndex] -= b->imported ? 0 : b->size;
     d->imported_blocks -= b->imported;
@@ -2992,6 +2999,7 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
     }
     if (rec->unordered && !(p->flags & HCQ_OVERLAP)) { hcqi_vk_order(rec); }
     hcqi_vk_key(p, c->key);
+    c->born = hcqi_atomic_load64(&rec->d->births);
     rec->recorded++;
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC: r = hcqi_vk_record_exec(rec, p, c); break;
@@ -3062,6 +3070,7 @@ static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_
     rec.segment = seg;
     rec.commands = commands;
     rec.query_first = first;
+    seg->deaths = hcqi_atomic_load64(&d->deaths);
     HCQI_VK_STRUCT(CommandBufferBeginInfo, info, COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     VkResult r = d->api.BeginCommandBuffer(commands, &info);
@@ -3306,10 +3315,65 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
     }
     if (buffers) { /* on failure nothing has changed: it may be patched again */
         HCQI_PASS(hcqi_vk_describe(d, list, p, block, c, NULL));
+        c->born = hcqi_atomic_load64(&d->births);
     }
     if (values) { hcqi_vk_values(p, block, HCQI_CAST(uint8_t *, list->memory.host) + c->uniform); }
     memcpy(shadow, block, p->info.kernargs_size);
     return HCQ_OK;
+}
+
+/* Is there a younger block at the address than all that were there when a command was recorded? */
+static int hcqi_vk_moved(const hcqi_vk_device *d, uint64_t address, uint64_t born) {
+    int found = 0, old = 0;
+    hcq_backend_lock(1);
+    for (uint32_t i = hcqi_vk_range_at(d, address); !old && i > 0; i--) {
+        const hcqi_vk_range *r = d->ranges[i - 1];
+        if (address - hcqi_vk_address(r) < r->asked) {
+            found = 1;
+            old = r->block->born <= born;
+        }
+        if (d->imported_blocks == 0) { break; }
+    }
+    hcq_backend_lock(0);
+    return found && !old;
+}
+
+static int hcqi_vk_bindings_moved(const hcqi_vk_device *d, const hcq_packet *packet,
+                                  const hcqi_vk_command *c) {
+    const hcqi_vk_program *p = HCQI_CAST(const hcqi_vk_program *, packet->u.exec.code);
+    if (p->shader.args != HCQI_VK_ARGS_BINDINGS) { return 0; }
+    const uint8_t *block = hcqi_vk_args(d, packet, p);
+    for (uint32_t i = 0; block != NULL && i < p->info.arg_count; i++) {
+        uint64_t address;
+        if (!hcqi_vk_is_buffer(p->args[i])) { continue; }
+        memcpy(&address, block + p->info.offsets[i], sizeof address);
+        if (hcqi_vk_moved(d, address, c->born)) { return 1; }
+    }
+    return 0;
+}
+
+/* Buffers are recorded, but known by their addresses, and a driver gives those of a block that
+   went to another one: what names it is to be recorded anew. It does not run: the memory was
+   in use until then. */
+static int hcqi_vk_segment_moved(const hcqi_vk_device *d, const hcqi_vk_list *list,
+                                 hcqi_vk_segment *seg) {
+    uint64_t deaths = hcqi_atomic_load64(&d->deaths);
+    if (seg->deaths == deaths) { return 0; }
+    seg->deaths = deaths;
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        const hcq_packet *p = &list->recording->packets[i];
+        const hcqi_vk_command *c = &list->commands[i];
+        int copies = p->kind == HCQ_COMMAND_COPY || p->kind == HCQ_COMMAND_WRITE;
+        int exec = p->kind == HCQ_COMMAND_EXEC;
+        int moved = (copies || p->kind == HCQ_COMMAND_FILL) &&
+                    hcqi_vk_moved(d, p->u.copy.dst, c->born);
+        if (copies) { moved |= hcqi_vk_moved(d, p->u.copy.src, c->born); }
+        if (exec) { moved |= hcqi_vk_bindings_moved(d, p, c); }
+        uint64_t grid = exec ? p->u.exec.grid_at : 0;
+        if (grid != 0) { moved |= hcqi_vk_moved(d, grid, c->born); }
+        if (moved) { return 1; }
+    }
+    return 0;
 }
 
 /* Data is written at once; the rest waits until it is given, which may be many patches
@@ -3641,7 +3705,7 @@ static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
         hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
         hcqi_vk_use *use = HCQI_CAST(hcqi_vk_use *, batch->prepared);
         VkCommandBuffer commands = use != NULL ? use->commands : seg->commands;
-        if (use != NULL || seg->stale) {
+        if (use != NULL || seg->stale || hcqi_vk_segment_moved(d, list, seg)) {
             list->refused = NULL;
             if (use != NULL) { hcqi_vk_use_begin(d, list, seg, use, &batch->done); }
             r = hcqi_vk_record(d, list, seg, commands, use != NULL ? use->first : seg->stamp_first);

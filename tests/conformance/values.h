@@ -357,6 +357,41 @@ TEST(values_of_before_keep_no_device) {
     CHECK_U64(READ32(ours, 15), 5);
 }
 
+/* A buffer may get the address of one that was freed, in other memory of the device. */
+TEST(addresses_come_again) {
+    const uint64_t size = (uint64_t)96 << 20;
+    const hcq_buffer hole = {0, 256, NULL, NULL, 0};
+    hcq_buffer in = make_words(T.dev, 64), buffer = make_buffer(T.dev, size, HCQ_NO_CACHE);
+    hcq_queue *brings = make_queue(T.dev, HCQ_COMPUTE), *names = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    CHECK_INDEX(hcq_queue_copy(brings, hole, in, 256), 0);
+    CHECK_INDEX(record_add(brings, add, buffer, 0, 5), 1);
+    CHECK_OK(hcq_queue_variable(brings, 0, HCQ_PART_DST, 0, 0));
+    CHECK_OK(hcq_queue_variable(brings, 1, HCQ_PART_ARG, 0, 0));
+    CHECK_INDEX(hcq_queue_copy(names, buffer, in, 256), 0);
+    CHECK_OK(hcq_queue_bind(brings, T.dev));
+    CHECK_OK(hcq_queue_bind(names, T.dev));
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t words[64] = {i + 1, 0, 0, i};
+        const hcq_value v = hcq_value_buffer(buffer);
+        hcq_point done;
+        CHECK_OK(hcq_copyin(in, words, sizeof words));
+        CHECK_OK(hcq_queue_update_copy(names, 0, &buffer, NULL, HCQ_KEEP));
+        for (int k = 0; k < 3; k++) {
+            CHECK_OK(hcq_queue_submit(names, T.dev, NULL));
+            CHECK_OK(hcq_queue_submit_with(brings, T.dev, &v, 1, 0, &done));
+        }
+        WAIT_OK(done);
+        CHECK_U64(READ32(buffer, 0), i + 6);
+        CHECK_U64(READ32(buffer, 3), i);
+        CHECK_OK(hcq_free(buffer));
+        CHECK_OK(hcq_trim(T.dev, 0));
+        buffer = make_buffer(T.dev, size, HCQ_NO_CACHE);
+    }
+    hcq_queue_destroy(brings);
+    hcq_queue_destroy(names);
+}
+
 /* Two devices may have the same memory at the same address: what a submission brings is of the
    one that it says, whose eager calls it follows. */
 TEST(values_are_of_their_device) {

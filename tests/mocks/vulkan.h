@@ -54,7 +54,7 @@ static TEST_UNUSED const mock_vk_desc mock_vk_low = {
 static TEST_UNUSED const mock_vk_desc mock_vk_turns = {
     .on = 1, .devices = 4, .discrete = 1, .queues = {1, 4, 2},
     .timestamp_bits = {64, 64, 64}, .without = MOCK_VK_NO_SYNC2 | MOCK_VK_NO_CALIBRATION,
-    .flags = MOCK_VK_SCHEDULER, .seed = 4
+    .flags = MOCK_VK_SCHEDULER | MOCK_VK_ADDRESSES_AGAIN, .seed = 4
 };
 
 /* For a list of test_variant, whose member `driver` is a const mock_vk_desc *. On the

@@ -22,6 +22,7 @@ typedef struct mock_vk_device {
     uint32_t thread_count;
     struct mock_vk_buffer *bound;      /* buffers with memory */
     uint64_t next_address;
+    uint64_t free_address, free_size;  /* of the memory freed last, or size 0 */
     uint32_t memories;                 /* living VkDeviceMemory */
     uint64_t random;
     int stop;
@@ -141,6 +142,8 @@ static unsigned char *mock_vk_bytes(uint64_t size) {
 static void mock_vk_memory_close(mock_vk_object *o) {
     mock_vk_memory *m = (mock_vk_memory *)(void *)o;
     o->device->memories--;
+    o->device->free_address = m->address;
+    o->device->free_size = m->size;
     if (!m->imported) {
         munmap(m->bytes, (size_t)m->size);
         __atomic_fetch_sub(mock_vk_heap_of(o->device, m->type), m->size, __ATOMIC_RELAXED);
@@ -192,8 +195,13 @@ MOCK_VK_API(VkResult, AllocateMemory, VkDevice handle, const VkMemoryAllocateInf
     m->bytes = import ? import->pHostPointer : mock_vk_bytes(size);
     m->type = info->memoryTypeIndex;
     pthread_mutex_lock(&d->lock);
-    m->address = d->next_address;
-    d->next_address += (size | 65535) + 1 + 65536;
+    if ((d->desc->flags & MOCK_VK_ADDRESSES_AGAIN) && d->free_size == size) {
+        m->address = d->free_address;
+        d->free_size = 0;
+    } else {
+        m->address = d->next_address;
+        d->next_address += (size | 65535) + 1 + 65536;
+    }
     pthread_mutex_unlock(&d->lock);
     *out = (VkDeviceMemory)(uintptr_t)m;
     return VK_SUCCESS;
