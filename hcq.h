@@ -2377,7 +2377,7 @@ static struct hcqi_core {
     uint32_t watchers;                 /* who needs completions to be noticed */
     uint32_t recheck;                  /* a watch began: look once at all lanes */
     uint64_t grace_started, grace_ended;
-    uint64_t named_frees;              /* frees of buffers that recordings name */
+    uint64_t frees, named_frees;       /* of buffers; of those that recordings name */
     uint64_t check_mark;
     uint32_t looks;                    /* that explaining may still take */
     uint32_t checked;                  /* atomic: devices with HCQ_DEVICE_CHECK */
@@ -4227,6 +4227,7 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
     dev->table_count--;
     memmove(&dev->table[at], &dev->table[at + 1], (dev->table_count - at) * sizeof *dev->table);
     dev->allocated_bytes -= a->memory.size;
+    hcqi_core.frees++;
     if (a->names != 0) { hcqi_core.named_frees++; }
     HCQI_ORDER(hcqi_order_freed(a));
     a->number = dev->next_number - 1;
@@ -8885,8 +8886,15 @@ static uint64_t hcqi_submit_plain(hcq_queue *q, hcq_device *dev) {
     return number;
 }
 
+/* Some buffer was freed while others had the lock: does what the submission brings live? */
+static HCQI_COLD hcq_result hcqi_submit_living(const hcqi_submit *s, const hcq_queue *q) {
+    uint64_t values[HCQI_VALUE_WORDS];
+    return q->take == NULL ? HCQ_OK : q->take(q, s->dev, s->sub, values);
+}
+
 /* Versions for its queues, and everything that may be wrong with it. */
 static hcq_result hcqi_submit_prepare(hcqi_submit *s) {
+    uint64_t frees = hcqi_core.frees;
     if (s->sub->affinity == HCQ_ANY_LANE) { hcqi_reap_device(s->dev); } /* over is no load */
     for (uint32_t i = 0; i < s->sub->queue_count; i++) {
         HCQI_PASS(hcqi_submit_queue(s, s->sub->queues[i]));
@@ -8895,6 +8903,7 @@ static hcq_result hcqi_submit_prepare(hcqi_submit *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         hcqi_version *v = s->versions[i];
         HCQI_PASS(hcqi_queue_check_names(v->queue, s->dev, &v->named_frees));
+        if (hcqi_core.frees != frees) { HCQI_PASS(hcqi_submit_living(s, v->queue)); }
         HCQI_PASS(hcqi_version_check_signals(v));
     }
     if (s->sub->wait_count + s->sub->signal_count != 0) { HCQI_PASS(hcqi_submit_points(s)); }

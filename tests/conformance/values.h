@@ -357,6 +357,33 @@ TEST(values_of_before_keep_no_device) {
     CHECK_U64(READ32(ours, 15), 5);
 }
 
+static void *submit_a_value(void *user) {
+    blocked_call *b = (blocked_call *)user;
+    const hcq_value v = hcq_value_number(b->timeout_ns); /* an address */
+    blocked_begin(b);
+    return blocked_end(b, hcq_queue_submit_with(b->queue, b->device, &v, 1, 0, NULL));
+}
+
+/* What a submission brings may be freed while that waits for room: it does not run then. */
+TEST(values_are_freed_meanwhile) {
+    const hcq_buffer hole = {0, 64, NULL, NULL, 0};
+    blocked_call b = {.device = OPEN_WITH(0, .inflight = 1)};
+    hcq_buffer gone = make_buffer(b.device, 64, HCQ_NO_CACHE);
+    b.queue = make_queue(b.device, HCQ_COMPUTE);
+    b.timeout_ns = gone.address;
+    CHECK_INDEX(hcq_queue_fill(b.queue, hole, 64, 5, 4), 0);
+    CHECK_OK(hcq_queue_variable(b.queue, 0, HCQ_PART_DST, 0, 0));
+    CHECK_OK(hcq_queue_bind(b.queue, b.device));
+    hcq_point done = hold_device(b.device, NULL);
+    CHECK(pthread_create(&b.thread, NULL, submit_a_value, &b) == 0);
+    mock_sleep(50000000);              /* it is in the call, usually */
+    CHECK_OK(hcq_free(gone));
+    HOLD_END(done);
+    CHECK(pthread_join(b.thread, NULL) == 0);
+    CHECK_RESULT(b.result, HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_close(b.device));
+}
+
 /* A buffer may get the address of one that was freed, in other memory of the device. */
 TEST(addresses_come_again) {
     const uint64_t size = (uint64_t)96 << 20;
