@@ -7748,6 +7748,12 @@ static HCQI_COLD void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     }
 }
 
+/* Does a job of the other one find its waits and raises there? Not where one of the two has a copy
+   for others, since a device saw memory then or does now. */
+static int hcqi_version_is_like(const hcqi_version *v, const hcqi_version *shape) {
+    return v->segment_count == shape->segment_count && v->wait_count == shape->wait_count;
+}
+
 /* A held job's values go into a version. If that is to be built, in the outermost call, which may
    let go of the lock, and it looks again. 0 = it waits for one, or failed. */
 static HCQI_COLD int hcqi_job_take(hcq_job *job) {
@@ -7761,6 +7767,7 @@ static HCQI_COLD int hcqi_job_take(hcq_job *job) {
                 : hcqi_version_fill_in(c.version, job->values);
         built = r != HCQ_NOT_READY;
     }
+    if (r == HCQ_OK && built && !hcqi_version_is_like(c.version, shape)) { r = HCQ_ERROR_FOREIGN; }
     if (!built && hcqi_builder != job) {
         hcqi_line_add(&hcqi_core.unbuilt, HCQI_LINE_UNBUILT, job);
         return 0;
