@@ -4910,6 +4910,7 @@ static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason
     hcqi_failures_add(dev, &dev->failures, job->number, hcqi_job_failure(job), reason);
     hcqi_atomic_store32(&dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
+    hcqi_job_unstick(job);             /* what it has left to do runs */
     hcqi_job_break_promises(job, result, reason);
     hcqi_job_finish(job);
 }
