@@ -3861,7 +3861,8 @@ static HCQI_COLD void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_
 static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
     if (s->failure != HCQ_OK && (value >= s->failed_from || value <= s->value)) { return; }
     if (value <= s->value) {
-        hcqi_refuse(s->dev, HCQ_OK, "a late signal to %llu is ignored: the value is %llu",
+        hcq_device *dev = hcqi_device_open(s->dev) ? s->dev : NULL; /* else it logs no more */
+        hcqi_refuse(dev, HCQ_OK, "a late signal to %llu is ignored: the value is %llu",
                     (unsigned long long)value, (unsigned long long)s->value);
         return;
     }

@@ -179,6 +179,26 @@ TEST(close_with_failures_above_others) {
     }
 }
 
+/* A raise elsewhere that comes too late for its signal tells nobody whose device is closed. */
+TEST(a_late_raise_tells_no_closed_device) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(device, 0);
+    hcq_point three = hcq_at(s, 3), done;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_point low = hold_device(T.dev, &three);
+    uint64_t value;
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done)); /* first, where it has its own lane */
+    (void)hcq_wait(&done, 1, HCQ_ALL, SECOND / 50);
+    CHECK_OK(hcq_signal_value(s, &value));
+    CHECK_OK(hcq_close(device));
+    log_clear();
+    HOLD_END(low);
+    WAIT_OK(done);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* now it was seen */
+    CHECK(!log_has("a late signal"));
+}
+
 /* Who is notified of what a device has, or still would do, is told before hcq_close
    returns, by call and by handle, and only once; what was handed over is finished.
    Another device's work, which would raise its signal, is held or runs, where that does

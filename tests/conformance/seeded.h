@@ -25,7 +25,7 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "imports_of_one_memory launch_beside_other_work failed_launch_keeps_the_order "
     "freed_while_a_launch_needs_it device_of_a_running_launch_is_closed launch_is_explained "
     "no_timeout_is_silent any_number_of_running_lanes failures_in_every_order "
-    "values_are_freed_meanwhile "},
+    "values_are_freed_meanwhile a_late_raise_tells_no_closed_device "},
 {"opens devices with threads beside",
     "bound_here_submitted_there transfer_every_way listing_opens_nothing "
     "unregister_while_alive clock_by_submissions wait_over_backends_wakes "
