@@ -5870,7 +5870,10 @@ static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program
     char text[128];
     uint64_t address;
     *a = NULL;
-    if (hcqi_arg_is_buffer(kind)) {
+    if (hcqi_arg_is_buffer(kind) && !hcqi_device_open(program->dev)) { /* a graph's, updated */
+        bad = "is of a program whose device was closed";
+        why = HCQ_ERROR_CLOSED;
+    } else if (hcqi_arg_is_buffer(kind)) {
         memcpy(&address, value, sizeof address);
         if (address == 0 && q->graph == NULL && index == q->count) { return HCQ_OK; }
         const hcqi_input *in = hcqi_placeholder_find(q, address);
