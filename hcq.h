@@ -4916,6 +4916,17 @@ static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason
     hcqi_job_finish(job);
 }
 
+/* A slice that fails before it was handed over is not over before those of its graph's earlier
+   launches on its lane: a later launch may follow it in place of them. */
+static HCQI_COLD void hcqi_job_trail(hcq_job *job) {
+    const hcqi_launch *launch = job->version == NULL ? NULL : job->launch;
+    const hcq_job *before = launch == NULL ? NULL : job->lane->run_tail;
+    while (before != NULL && (before->launch == NULL || before->launch->queue != launch->queue)) {
+        before = before->prev;
+    }
+    if (before != NULL && before->epoch > job->epoch) { job->epoch = before->epoch; }
+}
+
 /* The backend does not take it. */
 static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native) {
     hcq_device *dev = job->lane->dev;
@@ -4923,6 +4934,7 @@ static void hcqi_job_refused(hcq_job *job, hcq_result result, const char *native
         hcqi_error_note(dev, result, job->version, NULL, native, result);
     }
     dev->refused = job->number;
+    hcqi_job_trail(job);
     hcqi_job_fail(job, result, NULL);
 }
 
@@ -5070,6 +5082,7 @@ static int hcqi_job_step(hcq_job *job) {
     if (result == HCQ_OK && waits) { result = hcqi_job_look(&r); }
     if (result == HCQ_NOT_READY) { return 0; }
     if (result != HCQ_OK) {
+        hcqi_job_trail(job);
         hcqi_job_fail(job, result, r.reason);
         return 0;
     }

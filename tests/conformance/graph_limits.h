@@ -265,6 +265,42 @@ TEST(device_of_a_launch_fails) {
     }
 }
 
+/* A later launch may follow it in place of the one before. */
+TEST(refused_launch_is_over_after_the_one_before) {
+    SKIP_IF(!is_mock(), "only the mock refuses on demand");
+    static mock_control control;
+    hcq_device *device = open_to_lose(&control);
+    hcq_queue *g = make_chain(device, device, device, 1, 1);
+    hcq_point first, refused = {{0}, 0}, next;
+    CHECK_OK(hcq_queue_submit(g, device, &first));
+    CHECK(word_until(&SEEN->hold_began, 1));
+    __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
+    hcq_result result = hcq_queue_submit(g, device, &refused);
+    CHECK(result == HCQ_OK || result == HCQ_ERROR_NATIVE);
+    CHECK_RESULT(test_poll(refused), HCQ_TIMEOUT);
+    CHECK_OK(hcq_queue_submit_with(g, device, NULL, 0, HCQ_OVERLAP, &next));
+    hold_release();
+    WAIT_OK(first);
+    WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
+    WAIT_OK(next);
+    (void)hcq_close(device);
+}
+
+/* The kernel stays, its device does not, whose memory nobody looks through then. */
+TEST(kernel_of_a_closed_device_gets_no_other_argument) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_queue *g = make_chain(T.dev, device, device, 1, 0);
+    hcq_buffer mine = make_words(T.dev, 1), theirs = make_words(device, 1);
+    CHECK_OK(hcq_free(theirs));
+    CHECK_OK(hcq_close(device));
+    const uint64_t ways[] = {mine.address, theirs.address, 1};
+    for (int way = 0; way < 3; way++) {
+        CHECK_RESULT(hcq_queue_update_arg(g, 0, 0, &ways[way], sizeof ways[way]),
+                     HCQ_ERROR_CLOSED);
+    }
+    CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED);
+}
+
 /* What names the device in the graph. */
 static void name_device(hcq_queue *g, hcq_device *device, int how) {
     hcq_buffer theirs = make_words(device, 1), in, e;
