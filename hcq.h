@@ -1072,7 +1072,8 @@ HCQ_API hcq_result hcq_graph_edge(hcq_queue *graph, int32_t before, int32_t afte
    and WAIT, each cell with its place in HCQ_STEP's order (in brackets: its
    index). Coarser than what a launch does: a SYNC is for all of its list so
    far, a copy always waits for one of its source's device. 0: refused (a kernel
-   over several devices, a copy with a second output). */
+   over several devices, a copy with a second output, while it is appended to or
+   reset). */
 HCQ_API size_t hcq_graph_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 HCQ_API size_t hcq_graph_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 
@@ -2206,6 +2207,7 @@ struct hcq_queue {
     hcqi_graph *graph;                 /* NULL: a plain queue */
     uint32_t pending;                  /* submissions */
     int destroyed;
+    int changing;                      /* half appended or reset: not to be planned */
     int carries;                       /* for a job: that keeps what it names */
     hcq_result (*carry)(hcq_job *job, const hcq_packet *p); /* hcqi_carry; NULL: no copies */
 };
@@ -6583,12 +6585,14 @@ HCQI_DEF HCQI_COLD int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *o
                "other: recording failed at %s", other->error);
     const char *bad = hcqi_append_check(queue, other, &why);
     HCQI_CHECK(queue, first, bad == NULL, why, "other: %s", bad);
+    queue->changing = 1;               /* after an error until a reset */
     hcqi_leave();                      /* each command takes it for itself */
     for (uint32_t i = 0; i < other->count; i++) {
         int32_t out = hcqi_record_copied(queue, other, i);
         if (out < 0) { return out; }
     }
     if (!hcqi_append_rest(queue, other, first)) { return hcqi_record_oom(queue); }
+    queue->changing = 0;
     hcqi_queue_changed(queue);
     return (int32_t)first;
 }
@@ -9077,6 +9081,7 @@ HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
 static void hcqi_queue_clear(hcq_queue *q) {
     q->bound = NULL;                   /* first: others must not make versions of what is left */
     q->generation++;
+    q->changing = 1;
     hcqi_queue_forget(q);
     q->arena_size = 0;
     q->patch_count = 0;
@@ -9085,6 +9090,7 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->newest = 0;
     q->value_count = 0;
     if (q->graph != NULL) { q->graph->calls->clear(q); }
+    q->changing = 0;
     q->sticky = HCQ_OK;
 }
 
@@ -13012,8 +13018,15 @@ static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_
     if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
     const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
     if (text == NULL && size != 0) { bad = "text: is NULL"; }
-    if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
-    hcq_result why = q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID;
+    hcq_result why = HCQ_ERROR_INVALID;
+    if (q->changing) {
+        bad = "queue: another thread appends to it or resets it";
+        why = HCQ_ERROR_BUSY;
+    }
+    if (q->sticky != HCQ_OK) {
+        bad = "queue: recording failed";
+        why = q->sticky;
+    }
     hcq_result r = bad != NULL ? hcqi_refuse(q->dev, why, "%s", bad)
                                : hcqi_schedule_build(&sched, q, flags);
     if (r == HCQ_OK) { hcqi_print_schedule(&t, &sched, quotes); }
