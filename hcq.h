@@ -12659,13 +12659,14 @@ static hcq_result hcqi_plan_crossings(hcq_queue *q) {
 
 /* ---- all of it ---- */
 
-/* Forgets the plan but for its number. */
+/* Forgets the plan: from here on, should making one fail, too, it has another number, for who
+   makes a version of it at this moment. */
 static hcq_result hcqi_plan_begin(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     hcqi_arena arena = plan->arena;
     uint64_t serial = plan->serial;
     memset(plan, 0, sizeof *plan);
-    plan->serial = serial;
+    plan->serial = serial + 1;
     plan->arena = arena;
     hcqi_arena_begin(&plan->arena, &q->dev->hooks);
     for (uint32_t i = 0; i < q->count; i++) { plan->bridge_count += q->metas[i].from != NULL; }
@@ -12730,7 +12731,6 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     plan->shape = hcqi_plan_shape(q);
     if (plan->shape != shape) { q->generation++; }
     plan->generation = q->generation;
-    plan->serial++;
     return hcqi_graph_living(q);
 }
 
