@@ -2084,7 +2084,7 @@ typedef struct hcqi_plan {
         uint64_t users;                /* slices elsewhere that touch its memory; home: all */
     } devices[HCQI_MAX_DEVICES];
     uint32_t device_count, home;       /* home: where the graph is submitted to */
-    hcqi_set inputs, written;
+    hcqi_set inputs, written, stored;  /* stored: by copies, fills and writes */
 } hcqi_plan;
 
 /* Only hcq_graph_create names these rooms: a program that makes no graphs is without them. */
@@ -6364,6 +6364,8 @@ static const char *hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch,
     *r = hcqi_value_see(q, dev, dev, sub, patch->value, values, &op);
     if (*r != HCQ_OK || p->kind == HCQ_COMMAND_EXEC) { return NULL; }
     if (op.reach < p->u.copy.size) { return "has fewer bytes than were recorded"; }
+    int stores = patch->at == hcqi_name_at(q, patch->command, 0);
+    if (stores && op.a->memory.read_only) { return HCQI_READ_ONLY; }
     if (fill && op.address % p->value_size != 0) { return "is not a multiple of value_size"; }
     return copy && hcqi_copy_meets(q, patch, dev, sub, &op) ? "overlaps the copy's other end"
                                                             : NULL;
@@ -12123,6 +12125,11 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
             if (!grid && hcqi_touch_stated(q, i, address)) { continue; }
         }
         ok = hcqi_touch_add(q, q->names[m->name_first + k], address, size, access);
+        uint32_t input = hcqi_placeholder_number(address);
+        int stores = k == 0 && p->kind != HCQ_COMMAND_EXEC;
+        if (stores && hcqi_is_placeholder(address) && input < HCQ_MAX_VALUES) {
+            hcqi_set_add(&hcqi_plan_of(q)->stored, input);
+        }
     }
     for (uint32_t at = m->stated; ok && at != 0; at = q->stated[at - 1].next) {
         const hcqi_stated *t = &q->stated[at - 1];
@@ -13067,6 +13074,9 @@ static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcq
         HCQI_REFUSE_UNLESS(q->dev, op.reach >= input->size, HCQ_ERROR_INVALID,
                            "values: number %u, an input, has %llu of %llu bytes", n,
                            (unsigned long long)op.reach, (unsigned long long)input->size);
+        int stored = hcqi_set_has(&q->graph->plan.stored, n);
+        HCQI_REFUSE_UNLESS(q->dev, !stored || !op.a->memory.read_only, HCQ_ERROR_INVALID,
+                           "values: number %u, an input, " HCQI_READ_ONLY, n);
         hcqi_touch_set(q, &inputs[n], op.a, op.address, input->size);
     }
     return HCQ_OK;
