@@ -4224,6 +4224,15 @@ static void hcqi_freed_take(hcqi_allocation *a) {
     next->same_prev = a->same_prev;
 }
 
+/* Nobody gets the freed block before what its users have to do by now is done. */
+static void hcqi_freed_mark(hcqi_allocation *a) {
+    a->number = a->dev->next_number - 1;
+    for (uint32_t i = 0; i < a->user_count; i++) {
+        hcq_device *other = a->users[i].dev;
+        if (hcqi_device_open(other)) { a->users[i].number = other->next_number - 1; }
+    }
+}
+
 static void hcqi_allocation_retire(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
     uint32_t at = hcqi_table_at(dev, a->memory.address) - 1;
@@ -4233,11 +4242,7 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
     hcqi_core.frees++;
     if (a->names != 0) { hcqi_core.named_frees++; }
     HCQI_ORDER(hcqi_order_freed(a));
-    a->number = dev->next_number - 1;
-    for (uint32_t i = 0; i < a->user_count; i++) {
-        hcq_device *other = a->users[i].dev;
-        if (hcqi_device_open(other)) { a->users[i].number = other->next_number - 1; }
-    }
+    hcqi_freed_mark(a);
     hcqi_freed_put(a);
 }
 
@@ -10658,7 +10663,9 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     }
     hcqi_apart_end(from.dev);
     hcqi_unpin(to.dev);
-    hcqi_bridge_drop(&bridge);         /* it goes when these are over */
+    hcqi_bridge_drop(&bridge);         /* it goes when these are over; so do freed operands, should */
+    if (to.a->state == HCQI_FREED) { hcqi_freed_mark(to.a); } /* the job end before */
+    if (from.a->state == HCQI_FREED) { hcqi_freed_mark(from.a); }
     if (r != HCQ_OK) { return r; }
     while (w->segment <= job->segment) { w = w->list; } /* the first behind the copy is its */
     hcqi_waiter_set(w, hcqi_signal_find(point.signal), point.value);

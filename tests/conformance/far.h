@@ -132,6 +132,34 @@ TEST(bridge_stays_until_it_is_crossed) {
     CHECK_BYTES(out, words, 256);
 }
 
+/* The submission that copies by others is over, as the source's device closes; what these still
+   write to was freed, and is nobody's until they are done. */
+TEST(freed_target_of_a_far_copy_stays) {
+    SKIP_IF(!is_mock() || devices_share_memory(), "nobody copies for others");
+    hcq_device *source = test_open(0, NULL);
+    hcq_queue *q = make_queue(dev2(), HCQ_COPY);
+    hcq_point gate = make_gate(T.dev), done;
+    hcq_buffer dst, next;
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &dst));
+    CHECK_INDEX(hcq_queue_wait(q, gate), 0);
+    CHECK_INDEX(hcq_queue_copy(q, dst, make_words(source, 1024), 4096), 1);
+    CHECK_OK(hcq_queue_submit(q, dev2(), &done));
+    CHECK_OK(hcq_free(dst));
+    hcq_point held = hold_start(make_holder(T.dev), T.dev);
+    uint64_t number = hcq_device_timeline_value(T.dev), start = hcq_now_ns();
+    open_gate(gate);
+    while (hcq_device_timeline_value(T.dev) == number && hcq_now_ns() - start < BOUND) {
+        mock_sleep(100000);
+    }
+    CHECK_OK(hcq_close(source));
+    WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &next));
+    CHECK(next.address != dst.address);
+    hold_release();
+    WAIT_OK(held);
+    CHECK_OK(hcq_free(next));
+}
+
 /* Held, and then: freed, which keeps the memory until it is copied; or its device is closed,
    or what it waits for fails, and nothing is copied. */
 TEST(far_copies_that_wait) {
