@@ -7197,6 +7197,12 @@ static hcq_result hcqi_bridge_cross(void *user) {
     return HCQ_OK;
 }
 
+/* Whose memory a host command reads that is to cross a bridge; NULL: it is another one. */
+static hcq_device *hcqi_packet_crosses(const hcq_packet *p) {
+    int crosses = p->kind == HCQ_COMMAND_HOST && p->u.host.fn == hcqi_bridge_cross;
+    return crosses ? HCQI_CAST(const hcqi_allocation *, p->u.host.user)->twin->dev : NULL;
+}
+
 /* The bridge's end that a half copy takes in place of a buffer; NULL: it is whole. */
 static hcqi_allocation *hcqi_call_bridge(const hcq_queue *q, const hcqi_call *c) {
     if (c == NULL || c->half == HCQI_WHOLE) { return NULL; }
@@ -7430,7 +7436,10 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
         host->flags = HCQI_SILENT;
         host->u.host.fn = hcqi_bridge_cross;
         host->u.host.user = bridge;
+        v->foreign |= (uint64_t)1 << bridge->twin->dev->slot;
     }
+    const hcq_device *other = hcqi_packet_crosses(p); /* recorded by who carries a copy */
+    if (other != NULL) { v->foreign |= (uint64_t)1 << other->slot; }
     if (hcqi_packet_is_read(p, v->dev)) { hcqi_version_reader(v, i); }
     int timed = hcqi_packet_is_timed(p);
     int served = p->kind == HCQ_COMMAND_HOST && !v->dev->caps.runs_host;
@@ -7874,11 +7883,14 @@ static HCQI_COLD hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet 
 
 static HCQI_COLD hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
+    hcq_device *other = hcqi_packet_crosses(p); /* stays, as else the job would have ended */
+    if (other != NULL) { other->pins++; }
     hcqi_leave();
     if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
     hcq_result r = p->u.host.fn(p->u.host.user);
     if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
     hcqi_enter();
+    if (other != NULL) { hcqi_unpin(other); }
     return r;
 }
 

@@ -132,10 +132,35 @@ TEST(bridge_stays_until_it_is_crossed) {
     CHECK_BYTES(out, words, 256);
 }
 
+/* The same, and the source's device closes, with its end of the bridge. */
+TEST(source_closes_before_a_bridge_is_crossed) {
+    static blocked_call call;
+    hcq_device *source = test_open(0, NULL);
+    hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
+    hcq_buffer out = make_words(T.dev, 64);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_append(g, hold), 0);
+    CHECK_OK(hcq_queue_access(g, 0, out, HCQ_ARG_OUT));
+    CHECK_INDEX(hcq_queue_copy(g, out, make_filled(source, 64, 5), 256), 1);
+    CHECK_OK(hcq_queue_submit(g, T.dev, &done));
+    CHECK(word_until(&SEEN->hold_began, 1));
+    test_sleep_ms(2);                  /* for the first half */
+    memset(&call, 0, sizeof call);
+    call.device = source;
+    pthread_create(&call.thread, NULL, blocked_close, &call);
+    blocked_until(&call);
+    hold_release();
+    pthread_join(call.thread, NULL);
+    CHECK_OK(call.result);
+    hcq_result result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+    CHECK(result == HCQ_OK || result == HCQ_ERROR_CANCELLED || result == HCQ_ERROR_CLOSED);
+}
+
 /* The submission that copies by others is over, as the source's device closes; what these still
    write to was freed, and is nobody's until they are done. */
 TEST(freed_target_of_a_far_copy_stays) {
     SKIP_IF(!is_mock() || devices_share_memory(), "nobody copies for others");
+    static blocked_call call;
     hcq_device *source = test_open(0, NULL);
     hcq_queue *q = make_queue(dev2(), HCQ_COPY);
     hcq_point gate = make_gate(T.dev), done;
@@ -151,11 +176,15 @@ TEST(freed_target_of_a_far_copy_stays) {
     while (hcq_device_timeline_value(T.dev) == number && hcq_now_ns() - start < BOUND) {
         mock_sleep(100000);
     }
-    CHECK_OK(hcq_close(source));
+    memset(&call, 0, sizeof call);
+    call.device = source;
+    pthread_create(&call.thread, NULL, blocked_close, &call);
     WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
     CHECK_OK(hcq_alloc(T.dev, 4096, 0, &next));
     CHECK(next.address != dst.address);
     hold_release();
+    pthread_join(call.thread, NULL);
+    CHECK_OK(call.result);
     WAIT_OK(held);
     CHECK_OK(hcq_free(next));
 }
