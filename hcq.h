@@ -10633,7 +10633,7 @@ static hcq_result hcqi_carry_submit(hcq_device *dev, const char *label, const hc
     hcq_submission sub = { point, waits, &q, 1, NULL, 0, 0, HCQ_UNORDERED, NULL, 0 };
     if (r >= 0) { r = (int32_t)hcq_submit(dev, &sub, 1, point); }
     hcq_queue_destroy(q);
-    return r < 0 ? (hcq_result)r : HCQ_OK;
+    return r == HCQ_TIMEOUT ? HCQ_ERROR_WOULD_BLOCK : r < 0 ? (hcq_result)r : HCQ_OK;
 }
 
 static hcqi_operand hcqi_carry_operand(void *allocation, uint64_t address) {
