@@ -30,7 +30,8 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "bound_here_submitted_there transfer_every_way listing_opens_nothing "
     "unregister_while_alive clock_by_submissions wait_over_backends_wakes "
     "long_calls_concern_one_device copies_between_any_devices far_copies_change "
-    "far_copies_that_wait far_copies_wait_for_room ordinals_of_the_cpu defaults_of_a_description "},
+    "far_copies_that_wait far_copies_wait_for_room source_closes_before_a_bridge_is_crossed "
+    "freed_target_of_a_far_copy_stays ordinals_of_the_cpu defaults_of_a_description "},
 {"measures what only time brings",
     "program_call_times graph_takes_its_time notify_handle "}};
 

@@ -267,7 +267,6 @@ TEST(timestamps_are_pending_many_times) {
         hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
         uint64_t stamp = 0;
         CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
-        CHECK_INDEX(record_word(q, make_words(T.dev, 4), 4711, 4), 1);
         CHECK_OK(hcq_queue_bind(q, T.dev));
         for (uint32_t i = 0; i < TIMES; i++) {
             CHECK_OK(submit_queue(q, T.dev, &gate, NULL, i & 1 ? HCQ_UNORDERED : 0, &done[i]));

@@ -4,7 +4,7 @@
 #     sh tests/examples/heat.sh [CC]       the compiler under mpicc [$CC, else cc]
 #
 # 1, 2 and 4 ranks on the CPU, 2 on VULKAN if that has a device: the strips have to be
-# what plain C computes. With 4 ranks what can overlap does, to 0.8 at least: of three
+# what plain C computes. With 4 ranks what can overlap does, to 0.8 at least: of eight
 # tries, since others take cores away as they like. hcq_check.h has to find nothing. The
 # others of a rank that is stopped have to end by hcq's timeout and name its halo; those
 # of one that is killed are ended by mpirun, which says so. Nothing may be left running.
@@ -64,7 +64,7 @@ was_right() { # every bit is, and nobody complains
 }
 
 overlaps() { # 4 ranks, to 0.8 at least
-    for _ in 1 2 3; do
+    for _ in 1 2 3 4 5 6 7 8; do
         right 4 heat CPU 30
         ! awk '/ranks: .* overlap [0-9.]+$/ { good = $NF >= 0.8 } END { exit !good }' "$dir/out" ||
             return 0

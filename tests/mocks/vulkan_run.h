@@ -133,7 +133,8 @@ static void mock_vk_run_query(const mock_vk_queue *q, const mock_vk_command *c, 
         mock_vk_used_by(c->dst, q->family);
         mock_vk_check(query->state == MOCK_VK_QUERY_WRITTEN,
                       "results of query %u are copied, which nothing wrote", c->first + i);
-        memcpy(mock_vk_host(c->dst) + c->dst_offset + i * c->size, &query->value, 8);
+        void *to = mock_vk_host(c->dst) + c->dst_offset + i * c->size;
+        __atomic_store_n((uint64_t *)to, query->value, __ATOMIC_RELAXED); /* whole */
     }
 }
 
