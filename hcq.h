@@ -13085,7 +13085,7 @@ typedef struct hcqi_making {
 /* Whether the inputs are what was declared, and where they are. */
 static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcqi_touch *inputs) {
     HCQI_NUMBERS(n, &q->graph->plan.inputs) {
-        hcqi_operand op;
+        hcqi_operand op = { NULL, NULL, 0, 0 };
         const hcqi_input *input = &q->graph->inputs[n];
         HCQI_PASS(hcqi_value_find(q, input->dev, sub, n, &op));
         HCQI_REFUSE_UNLESS(q->dev, op.a->dev == input->dev, HCQ_ERROR_FOREIGN,
