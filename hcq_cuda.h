@@ -2833,11 +2833,6 @@ static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoc
     return event;
 }
 
-/* The stream that the lane's last end was given to. */
-static hcqi_cu_stream hcqi_cuda_last_stream(const hcqi_cuda_lane *lane) {
-    return lane->strayed ? lane->relay : lane->stream;
-}
-
 /* The event that `epoch` of the lane has by now, or gets if nothing was given to the
    lane after it; NULL and *done 0: it is too late for one. By who gives. */
 static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **event,
@@ -2847,7 +2842,7 @@ static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_e
     if (*event != NULL || *done || hcqi_atomic_load64(&lane->handed) != epoch) {
         return HCQI_CU_OK;
     }
-    return hcqi_cuda_lane_record(lane, hcqi_cuda_last_stream(lane), epoch, event);
+    return hcqi_cuda_lane_record(lane, lane->strayed ? lane->relay : lane->stream, epoch, event);
 }
 
 /* Makes the batch's stream wait for another lane. */
@@ -2993,13 +2988,6 @@ static int hcqi_cuda_give_lent(hcqi_cuda_giving *g) {
     return HCQI_CU_CAPTURE_WRONG;
 }
 
-/* A batch of which a part was given goes on once the capture is over: its end is behind it. */
-static int hcqi_cuda_is_captured(const hcqi_cuda_lane *lane) {
-    int status = HCQI_CU_CAPTURE_NONE;
-    return lane->lent && lane->d->api->StreamIsCapturing(lane->stream, &status) == HCQI_CU_OK &&
-           status != HCQI_CU_CAPTURE_NONE;
-}
-
 /* What comes before a batch's commands. */
 static int hcqi_cuda_give_begin(hcqi_cuda_giving *g) {
     const hcq_batch *batch = g->batch;
@@ -3024,7 +3012,9 @@ static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
         lane->part = 1;
         r = hcqi_cuda_give_begin(&g);
     } else {
-        if (hcqi_cuda_is_captured(lane)) { return HCQI_CUDA_FULL; }
+        int status = HCQI_CU_CAPTURE_NONE; /* it goes on then behind the capture */
+        if (lane->lent) { (void)d->api->StreamIsCapturing(lane->stream, &status); }
+        if (status != HCQI_CU_CAPTURE_NONE) { return HCQI_CUDA_FULL; }
         hcqi_cuda_mark_look(&g);
     }
     if (r == HCQI_CU_OK && batch->result == HCQ_OK) { r = hcqi_cuda_give_batch(&g); }
@@ -3057,7 +3047,7 @@ static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t co
         hcqi_cuda_lane *lane = d->lanes[k];
         if (lane == NULL || lane->begun == hcqi_atomic_load64(&lane->handed)) { continue; }
         hcqi_cuda_unsafe_begin(d);
-        (void)d->api->StreamQuery(hcqi_cuda_last_stream(lane));
+        (void)d->api->StreamQuery(lane->strayed ? lane->relay : lane->stream);
         hcqi_cuda_unsafe_end(d);
         lane->begun = hcqi_atomic_load64(&lane->handed);
     }
@@ -4388,8 +4378,7 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     if (d == NULL) { return r; }
     (void)hcq_backend_leave(HCQ_OK);
     if (!hcqi_cuda_nvrtc_open(&n, d->driver->version)) {
-        return hcqi_deny(d->device, HCQ_ERROR_UNSUPPORTED,
-                         "hcq_cuda_compile: NVRTC is not installed");
+        return hcqi_deny(d->device, HCQ_ERROR_UNSUPPORTED, "hcq_cuda_compile: NVRTC is missing");
     }
     r = HCQ_ERROR_NATIVE;
     if (n.create(&program, source, "hcq.cu", 0, NULL, NULL) == 0) {
