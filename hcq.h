@@ -10675,8 +10675,8 @@ static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
     }
     hcqi_apart_end(from.dev);
     hcqi_unpin(to.dev);
-    hcqi_bridge_drop(&bridge);         /* it goes when these are over; so do freed operands, should */
-    if (to.a->state == HCQI_FREED) { hcqi_freed_mark(to.a); } /* the job end before */
+    hcqi_bridge_drop(&bridge);         /* it goes when these are over, ... */
+    if (to.a->state == HCQI_FREED) { hcqi_freed_mark(to.a); } /* ... as do freed operands */
     if (from.a->state == HCQI_FREED) { hcqi_freed_mark(from.a); }
     if (r != HCQ_OK) { return r; }
     while (w->segment <= job->segment) { w = w->list; } /* the first behind the copy is its */

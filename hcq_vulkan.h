@@ -226,7 +226,8 @@ HCQ_API hcq_result hcq_vulkan_buffer_import(hcq_device *device, VkBuffer handle,
    submission fails after it was handed over, the value is reached all the same.
    Never signal the semaphore.
    Lifetime: of the semaphore, until hcq_close.
-   Errors: HCQ_NOT_READY (held back: nobody can wait for it natively yet),
+   Errors: HCQ_NOT_READY (held back, or an earlier run of a copy queue with
+     timestamps has to end first: nobody can wait for it natively yet),
      HCQ_ERROR_UNSUPPORTED (of no single Vulkan lane), its failure. */
 HCQ_API hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemaphore *semaphore,
                                     uint64_t *value);
