@@ -46,7 +46,7 @@
 #            say, one of them over ranks of MPI; every row of the benchmark runs; the
 #            compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     980 more seeds; all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
-#            a profile of 100,000 events opens within two seconds;
+#            a profile of 100,000 events opens within three seconds of CPU time;
 #            every version of CUDA's driver, 100 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
 #            on every variant, many seeds, suites again and again, minutes of

@@ -4,7 +4,7 @@
 #     sh tests/core/profile.sh [--big] [CC]      [$CC, else cc]
 #
 # profile.c writes the files, profile.py opens them; --big: a page of 100,000
-# events, which is open within two seconds. Without python3 or chromium the rest
+# events, which takes three seconds of CPU time at most. Without python3 or chromium the rest
 # is skipped; with CI=true it is a failure.
 set -eu
 cd "$(dirname "$0")/../.."
