@@ -59,8 +59,9 @@ SCRIPTS = [
      'schedules.o && gcc -no-pie scheduler.o schedules.o -o schedules -ldl && ./schedules',
      r'cpu/|core/(atomics|lock)'),
 ]
-TUNABLES = ('glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:'
-            'glibc.pthread.stack_cache_size=0')  # so that the tests can count the heap
+TUNABLES = ('glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296:'
+            'glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:'
+            'glibc.pthread.stack_cache_size=0')  # as in run.sh
 # Their threads take turns: on one processor, as in run.sh, they wake each other for less.
 ON_ONE = re.compile('(alloc|faults|cuda|vulkan_check|misuse) |conformance (vk|cu)mock|graph (vk|cu)')
 WORKER = threading.local()              # its processor: WORKER.cpu

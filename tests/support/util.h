@@ -81,6 +81,14 @@ extern const char *test_cuda_library;  /* the variant's */
 #ifndef TEST_SANITIZED
 #define TEST_SANITIZED 0
 #endif
+#if TEST_SANITIZED
+#include <sanitizer/asan_interface.h>
+#define TEST_POISON(at, size) ASAN_POISON_MEMORY_REGION((at), (size))
+#define TEST_UNPOISON(at, size) ASAN_UNPOISON_MEMORY_REGION((at), (size))
+#else
+#define TEST_POISON(at, size) ((void)0)
+#define TEST_UNPOISON(at, size) ((void)0)
+#endif
 
 #include "util_resources.h"
 
@@ -161,6 +169,52 @@ typedef struct test_head {
     uint32_t magic;
 } test_head;
 
+/* A sanitizer maps a large block, with its shadow, and unmaps it, which takes longer than what
+   a test does with it. So these wait here for the next one of their size: what was freed first
+   is given first. */
+enum { TEST_LARGE = 65536, TEST_WAITING = 256 };
+
+static struct test_waiting {
+    pthread_mutex_t lock;
+    uint32_t count;
+    struct { void *base; size_t size; } of[TEST_WAITING];
+} test_waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *test_get(size_t size, size_t align) {
+    struct test_waiting *w = &test_waiting;
+    void *base = NULL;
+    if (TEST_SANITIZED && size >= TEST_LARGE) {
+        pthread_mutex_lock(&w->lock);
+        for (uint32_t i = 0; i < w->count && !base; i++) {
+            if (w->of[i].size == size && ((uintptr_t)w->of[i].base & (align - 1)) == 0) {
+                base = w->of[i].base;
+                memmove(&w->of[i], &w->of[i + 1], (--w->count - i) * sizeof w->of[0]);
+                TEST_UNPOISON(base, size);
+            }
+        }
+        pthread_mutex_unlock(&w->lock);
+    }
+    return base || posix_memalign(&base, align, size) == 0 ? base : NULL;
+}
+
+static void test_put(void *base, size_t size) {
+    struct test_waiting *w = &test_waiting;
+    int waits = 0;
+    if (TEST_SANITIZED && size >= TEST_LARGE) {
+        pthread_mutex_lock(&w->lock);
+        waits = w->count < TEST_WAITING;
+        if (waits) {
+            TEST_POISON(base, size);
+            w->of[w->count].base = base;
+            w->of[w->count++].size = size;
+        }
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (!waits) {
+        free(base);
+    }
+}
+
 static void *test_hook_alloc(void *user, size_t size, size_t align) {
     test_memory *m = (test_memory *)user;
     uint64_t call = __atomic_add_fetch(&m->calls, 1, __ATOMIC_SEQ_CST);
@@ -177,8 +231,8 @@ static void *test_hook_alloc(void *user, size_t size, size_t align) {
         abort();
     }
     size_t pad = align > 64 ? align : 64;
-    void *base = NULL;
-    if (posix_memalign(&base, pad, pad + size + sizeof test_guard) != 0) {
+    void *base = test_get(pad + size + sizeof test_guard, pad);
+    if (!base) {
         return NULL;
     }
     unsigned char *p = (unsigned char *)base + pad;
@@ -210,7 +264,8 @@ static void test_hook_free(void *user, void *ptr, size_t size) {
     memcpy((unsigned char *)ptr - sizeof head, &head, sizeof head);
     __atomic_sub_fetch(&m->blocks, 1, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
-    free(head.base);
+    size_t pad = (size_t)((unsigned char *)ptr - (unsigned char *)head.base);
+    test_put(head.base, pad + size + sizeof test_guard);
 }
 
 /* ---- a logger that remembers ---- */
