@@ -171,7 +171,7 @@ typedef struct test_head {
 
 /* A sanitizer maps a large block, with its shadow, and unmaps it, which takes longer than what
    a test does with it. So these wait here for the next one of their size: what was freed first
-   is given first. */
+   is given first. Nobody waits for the lock, which a fork may have left locked. */
 enum { TEST_LARGE = 65536, TEST_WAITING = 256 };
 
 static struct test_waiting {
@@ -183,8 +183,7 @@ static struct test_waiting {
 static void *test_get(size_t size, size_t align) {
     struct test_waiting *w = &test_waiting;
     void *base = NULL;
-    if (TEST_SANITIZED && size >= TEST_LARGE) {
-        pthread_mutex_lock(&w->lock);
+    if (TEST_SANITIZED && size >= TEST_LARGE && pthread_mutex_trylock(&w->lock) == 0) {
         for (uint32_t i = 0; i < w->count && !base; i++) {
             if (w->of[i].size == size && ((uintptr_t)w->of[i].base & (align - 1)) == 0) {
                 base = w->of[i].base;
@@ -200,8 +199,7 @@ static void *test_get(size_t size, size_t align) {
 static void test_put(void *base, size_t size) {
     struct test_waiting *w = &test_waiting;
     int waits = 0;
-    if (TEST_SANITIZED && size >= TEST_LARGE) {
-        pthread_mutex_lock(&w->lock);
+    if (TEST_SANITIZED && size >= TEST_LARGE && pthread_mutex_trylock(&w->lock) == 0) {
         waits = w->count < TEST_WAITING;
         if (waits) {
             TEST_POISON(base, size);
