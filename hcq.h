@@ -1949,6 +1949,9 @@ struct hcqi_version {
     uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
+    int labelled;
+    char (*labels)[32];                /* ... of them, if profiled: the recording may go on */
+    uint32_t label_capacity;
     int single;                        /* these, or grids that are read, are of one run */
     int plain;                         /* takes no values, neither waits nor raises */
 };
@@ -2166,6 +2169,7 @@ struct hcqi_profile {
     char (*names)[32];                 /* a table by hash, then "" and "(others)" */
     uint32_t slots, names_left;        /* of the table; that find room */
     hcq_clock clock;                   /* the last reading */
+    uint64_t clocked;                  /* when so many + 1 were added */
 };
 
 #define HCQI_MAGIC_QUEUE 0x48435131u
@@ -2314,7 +2318,7 @@ struct hcq_device {
     hcqi_ends *ends;                   /* hcq_check.h: of submissions; NULL: none is checked */
     uint64_t swaps, packets_copied, packets_patched;
     hcq_sys_thread service;
-    int service_started, service_stop;
+    int service_started, service_stop; /* started: | 2 = it could not once, which was told */
     int stepped;                       /* no threads: hcqi_core.await_fn runs it */
     uint32_t service_begun;            /* atomic: somebody started it */
     uint32_t service_word;             /* atomic: bumped to wake it */
@@ -2371,6 +2375,7 @@ static struct hcqi_core {
     hcqi_notice *called;               /* copies, on their threads' stacks: they run now */
     uint64_t dirty;                    /* devices to flush, by slot */
     uint64_t kicks;                    /* devices whose service thread has to look */
+    uint64_t threadless;               /* ... and could not start */
     hcqi_producer *promises[HCQI_PROMISES]; /* raises by pending submissions */
     struct hcqi_sleeper *awake;        /* to be woken when the lock is free */
     uint32_t changed;                  /* something that event_waiters may wait for */
@@ -2819,9 +2824,11 @@ static void *hcqi_sys_thread_main(void *user) {
     return NULL;
 }
 
-/* Signals are for the program's threads; only faults and what profilers send reaches ours. */
+/* Signals are for the program's threads; only faults, what profilers send and what a sandbox
+   answers system calls with reaches ours. */
 HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
-    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF };
+    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF,
+                                SIGSYS };
     pthread_t id;
     sigset_t set, old_set;
     sigfillset(&set);
@@ -2960,8 +2967,9 @@ static hcq_device *hcqi_device_next(const hcq_device *dev) {
 #define HCQI_DEVICES(dev) \
     for (hcq_device *dev = hcqi_device_next(NULL); dev != NULL; dev = hcqi_device_next(dev))
 
-/* Are devices of the other kind open? */
+/* Are devices of the other kind open, or being opened? */
 static int hcqi_mixes(int stepped) {
+    if (!stepped && hcqi_core.await_fn != NULL) { return 1; }
     HCQI_DEVICES(other) {
         if (other->stepped != stepped) { return 1; }
     }
@@ -3339,6 +3347,7 @@ HCQI_DEF void hcq_log_none(void *user, hcq_result result, const char *text) {
 static void hcqi_copy_label(char *to, const char *from) {
     size_t n = 0;
     for (; from != NULL && n < 31 && from[n] != 0; n++) { to[n] = from[n]; }
+    while (n != 0 && ((uint8_t)from[n] & 0xc0) == 0x80) { n--; } /* no half of a character */
     to[n] = 0;
 }
 
@@ -3641,7 +3650,7 @@ static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
 /* The thread looks for work once the caller has let go of the lock. */
 static void hcqi_service_kick(hcq_device *dev) {
     if (dev->service_stop) { return; } /* it is closing */
-    dev->service_started = 1;
+    dev->service_started |= 1;
     hcqi_core.kicks |= (uint64_t)1 << dev->slot;
 }
 
@@ -5320,9 +5329,12 @@ static HCQI_COLD void hcqi_service_ring(hcq_device *dev) {
     if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
         if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
             hcqi_enter();
-            dev->service_started = 0;
             hcqi_atomic_store32(&dev->service_begun, 0);
-            hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
+            hcqi_core.threadless |= (uint64_t)1 << dev->slot;
+            if (dev->service_started == 1) {
+                hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
+            }
+            dev->service_started = 3;
             hcqi_leave();
         }
     }
@@ -5504,13 +5516,22 @@ static int hcqi_in_callback(void) {
     return (hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
 }
 
-/* Sleeps, with the lock released, until something changes. */
-static hcq_result hcqi_event_wait(uint64_t left_ns) {
-    uint32_t seen = hcqi_atomic_load32(&hcqi_core.event);
-    hcqi_core.event_waiters++;
+/* Sleeps, with the lock released, until a word changes. Service threads that could not start
+   are tried again first, and then every 10 ms: HCQ_OK, as if it had changed. */
+static hcq_result hcqi_word_wait(uint32_t *word, uint32_t seen, uint64_t left_ns) {
+    uint64_t most = hcqi_core.threadless != 0 && left_ns > 10000000 ? 10000000 : left_ns;
+    hcqi_core.kicks |= hcqi_core.threadless;
+    hcqi_core.threadless = 0;
     hcqi_leave();
-    hcq_result r = hcqi_await(&hcqi_core.event, seen, left_ns);
+    hcq_result r = hcqi_await(word, seen, most);
     hcqi_enter();
+    return r == HCQ_TIMEOUT && most != left_ns ? HCQ_OK : r;
+}
+
+/* ... until something changes. */
+static hcq_result hcqi_event_wait(uint64_t left_ns) {
+    hcqi_core.event_waiters++;
+    hcq_result r = hcqi_word_wait(&hcqi_core.event, hcqi_atomic_load32(&hcqi_core.event), left_ns);
     hcqi_core.event_waiters--;
     return r;
 }
@@ -6684,9 +6705,10 @@ static HCQI_COLD void hcqi_command_work(const hcq_queue *q, const hcq_packet *p,
     case HCQ_COMMAND_CUSTOM: c->type = p->u.custom.type; break;
     case HCQ_COMMAND_BARRIER: break;
     default:
+        c->device = HCQI_CAST(hcq_device *, p->u.sync.device);
+        if (c->device != NULL) { break; }
         c->point = hcq_at(hcqi_signal_handle(HCQI_CAST(hcqi_signal *, p->u.sync.signal)),
                           p->u.sync.value);
-        c->device = HCQI_CAST(hcq_device *, p->u.sync.device);
     }
 }
 
@@ -7005,6 +7027,7 @@ static void hcqi_version_delete(hcqi_version *v, int apart) {
     hcqi_delete(hooks, v->places, v->place_capacity * sizeof *v->places);
     hcqi_delete(hooks, v->patches, v->patch_capacity * sizeof *v->patches);
     hcqi_delete(hooks, v->values, v->value_capacity * sizeof *v->values);
+    hcqi_delete(hooks, v->labels, v->label_capacity * sizeof *v->labels);
     hcqi_delete(hooks, v, sizeof *v);
     if (apart) { hcqi_native_end(dev); }
     hcqi_unpin(dev);
@@ -7590,6 +7613,20 @@ static hcq_result hcqi_version_make(hcqi_version *v, const uint64_t *values, uin
     return r;
 }
 
+static hcq_result hcqi_version_label(hcqi_version *v) {
+    const hcq_queue *q = v->queue;
+    v->labelled = v->profiled && q->labels != 0;
+    if (!v->labelled) { return HCQ_OK; }
+    if (!HCQI_GROW(&q->dev->hooks, v->labels, v->label_capacity, v->count)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; i < v->count; i++) {
+        int timed = hcqi_packet_is_timed(&v->packets[i]);
+        hcqi_copy_label(v->labels[i], timed ? q->metas[v->packets[i].index].label : NULL);
+    }
+    return HCQ_OK;
+}
+
 /* With these values; NULL: they come later. Lets go of the lock: as a version in use, of an
    unknown state, it is nobody else's meanwhile, and it stays. HCQ_NOT_READY: the queue was
    changed, which only who does not record it can see. */
@@ -7609,6 +7646,7 @@ static hcq_result hcqi_version_build(hcqi_version *v, const uint64_t *values) {
     v->profiled = hcqi_profile_on(v->dev);
     v->single = v->profiled || hcqi_queue_is_read(q, v->dev);
     hcq_result r = hcqi_version_make(v, values, state);
+    if (r == HCQ_OK) { r = hcqi_version_label(v); }
     v->uses--;
     hcqi_unpin(v->dev);
     hcqi_core.changed = 1;             /* who waits for a version looks again */
@@ -8027,9 +8065,9 @@ static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64
     return least;
 }
 
-/* The one that raises `s` least, but enough, or the first that a timeline's prefix lacks; NULL: it
-   is the host's turn. *runs: what is needed of it was handed over. */
-static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
+/* The one that raises `s` least, but enough, other than `but`, or the first that a timeline's
+   prefix lacks; NULL: it is the host's turn. *runs: what is needed of it was handed over. */
+static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, const hcq_job *but, int *runs) {
     uint64_t least = UINT64_MAX, number = value;
     hcq_job *best = NULL;
     if (s->kind != HCQI_USER) {
@@ -8046,7 +8084,7 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
         hcq_job *job = hcqi_held_from(dev, 0);
         for (; job != NULL && least != value && hcqi_look();
              job = hcqi_held_from(dev, job->number + 1)) {
-            uint64_t raised = hcqi_job_raises(job, s, value);
+            uint64_t raised = job == but ? UINT64_MAX : hcqi_job_raises(job, s, value);
             if (raised < least) { best = job; }
             if (raised < least) { least = raised; }
         }
@@ -8096,7 +8134,7 @@ static int hcqi_causes_next(hcqi_causes *c) {
         open = held ? w->home != HCQI_HOME_NONE
                     : w->signal != NULL && hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
     }
-    c->to = hcqi_raiser(c->signal, c->value, &c->runs);
+    c->to = hcqi_raiser(c->signal, c->value, NULL, &c->runs);
     return 1;
 }
 
@@ -8114,6 +8152,16 @@ typedef enum hcqi_course {
     HCQI_STAYS,                        /* it is the host's turn, or it takes too long to see */
     HCQI_CYCLE                         /* the path leads into it */
 } hcqi_course;
+
+/* Might one of these, from `i` on, get on by another one's raise than the one it was followed to? */
+static int hcqi_path_forks(const hcqi_path *path, uint32_t i) {
+    for (int runs; i < path->count; i++) {
+        const hcqi_causes *c = &path->step[i];
+        if (c->signal == NULL || c->signal->kind != HCQI_USER || c->to == NULL) { continue; }
+        if (hcqi_raiser(c->signal, c->value, c->to, &runs) != NULL) { return 1; }
+    }
+    return 0;
+}
 
 /* Depth first: will the job get on? The host's turn ends the walk, unless it is `for_cycles`. */
 static hcqi_course hcqi_job_walk(hcqi_path *path, hcq_job *job, int for_cycles) {
@@ -8137,10 +8185,12 @@ static hcqi_course hcqi_job_walk(hcqi_path *path, hcq_job *job, int for_cycles) 
             continue;
         }
         for (path->first = 0; path->first < path->count; path->first++) {
-            if (path->step[path->first].job == top->to) { return HCQI_CYCLE; }
+            if (path->step[path->first].job == top->to) {
+                return hcqi_path_forks(path, path->first) ? HCQI_MOVES : HCQI_CYCLE;
+            }
         }
     }
-    return course;
+    return course == HCQI_STAYS && !for_cycles && hcqi_path_forks(path, 0) ? HCQI_MOVES : course;
 }
 
 static int hcqi_job_advances(hcq_job *job) {
@@ -8253,8 +8303,11 @@ static void hcqi_print_chain(hcqi_text *t, hcq_job *job) {
         hcqi_print_cycle(t, "  ", &path);
         return;
     }
-    for (int depth = 0; job != NULL && depth < 32; depth++, job = hcqi_next_link(job)) {
+    uint64_t walk = ++hcqi_core.walks;
+    for (int depth = 0; job != NULL && depth < 32 && job->walked != walk; depth++) {
+        job->walked = walk;
         hcqi_print_job(t, "  waits for ", job);
+        job = hcqi_next_link(job);
     }
     if (job != NULL) { hcqi_print(t, "  ... and so on\n"); }
 }
@@ -8276,7 +8329,7 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
     }
     hcqi_signal_refresh(s);
     hcqi_state state = hcqi_state_now(s, point.value, &why);
-    if (state >= HCQI_HANDED) { raiser = hcqi_raiser(s, point.value, &runs); }
+    if (state >= HCQI_HANDED) { raiser = hcqi_raiser(s, point.value, NULL, &runs); }
     hcqi_print_wait(t, s, point.value, raiser);
     if (state == HCQI_REACHED) { hcqi_print(t, ": reached"); }
     if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s", hcq_result_text(why)); }
@@ -9405,9 +9458,7 @@ static hcq_result hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t l
     if (many) {
         r = hcqi_event_wait(left_ns);
     } else {
-        hcqi_leave();
-        r = hcqi_await(&sleeper.awake, 0, left_ns);
-        hcqi_enter();
+        r = hcqi_word_wait(&sleeper.awake, 0, left_ns);
     }
     hcqi_watch(-1);
     hcqi_sleeper **link = &hcqi_core.awake;
@@ -9462,7 +9513,12 @@ static hcq_result hcqi_wait_through(const hcq_point *points, uint32_t count, hcq
                                     uint64_t timeout_ns) {
     hcqi_poll poll;
     hcq_result r;
-    if (hcqi_poll_all(&poll, points, count, mode, 0, &r)) { return hcqi_leave_with(r); }
+    int over = hcqi_poll_all(&poll, points, count, mode, 0, &r);
+    if (r < 0 && mode == HCQ_ANY && poll.handed != 0) { /* reached counts more than failed */
+        hcqi_reap_all();
+        over = hcqi_poll_all(&poll, points, count, mode, 0, &r);
+    }
+    if (over) { return hcqi_leave_with(r); }
     if (poll.points.count != 0 && hcqi_reap(poll.points.lane[0]) &&
         hcqi_poll_all(&poll, points, count, mode, 1, &r)) {
         return hcqi_leave_with(r);
@@ -9563,8 +9619,9 @@ HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission
 }
 
 /* What the host did since, which the profile is told now. */
-static void hcqi_profile_host(const hcq_device *dev, hcq_command_kind kind, const char *name,
-                              uint64_t begin_ns, uint64_t number, uint64_t bytes) {
+static void hcqi_profile_host(const hcq_device *dev, uint64_t serial, hcq_command_kind kind,
+                              const char *name, uint64_t begin_ns, uint64_t number,
+                              uint64_t bytes) {
     hcqi_event e;
     memset(&e, 0, sizeof e);
     e.begin = begin_ns;
@@ -9572,7 +9629,7 @@ static void hcqi_profile_host(const hcq_device *dev, hcq_command_kind kind, cons
     e.bytes = bytes;
     e.kind = (uint16_t)kind;
     hcqi_enter();
-    if (hcqi_device_open(dev)) { dev->profile->host(dev, &e, name); }
+    if (hcqi_device_is(dev, serial)) { dev->profile->host(dev, &e, name); }
     hcqi_leave();
 }
 
@@ -9580,12 +9637,12 @@ static void hcqi_profile_host(const hcq_device *dev, hcq_command_kind kind, cons
 static hcq_result hcqi_synchronize(hcq_device *device, uint64_t timeout_ns, int told) {
     HCQI_PASS(hcqi_device_enter(device));
     hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
-    uint64_t begin = told && hcqi_profile_on(device) ? hcq_now_ns() : 0;
+    uint64_t begin = told && hcqi_profile_on(device) ? hcq_now_ns() : 0, serial = device->serial;
     hcq_result r = device->lost;
     r = r == HCQ_OK ? hcqi_wait_entered(&point, 1, HCQ_ALL, timeout_ns) : hcqi_leave_with(r);
     if (begin != 0) {
-        hcqi_profile_host(device, HCQ_COMMAND_SYNC, hcqi_kind_text(HCQ_COMMAND_SYNC), begin,
-                          point.value, 0);
+        hcqi_profile_host(device, serial, HCQ_COMMAND_SYNC, hcqi_kind_text(HCQ_COMMAND_SYNC),
+                          begin, point.value, 0);
     }
     return r;
 }
@@ -10384,7 +10441,8 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
         uint64_t begin = r == HCQ_OK && t->behind != 0 ? hcq_now_ns() : 0;
         if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? seen : mine, k == 0 ? mine : seen, t->size); }
         if (begin != 0) {
-            hcqi_profile_host(dev, HCQ_COMMAND_COPY, t->e.what, begin, t->behind - 1, t->size);
+            hcqi_profile_host(dev, dev->serial, HCQ_COMMAND_COPY, t->e.what, begin, t->behind - 1,
+                              t->size);
         }
         return r;
     }
@@ -11904,8 +11962,11 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     }
     hcqi_close_objects(device);
     HCQI_ORDER(hcqi_order_closed(device));
+    const uint64_t others = ~((uint64_t)1 << device->slot);
     hcqi_core.devices[device->slot] = NULL;
-    hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
+    hcqi_core.dirty &= others;
+    hcqi_core.kicks &= others;
+    hcqi_core.threadless &= others;
     device->closed_next = hcqi_core.closed;
     hcqi_core.closed = device;
     for (int i = 0; i < 2; i++) { hcqi_list_release(device, device->freed_head[i], 1); }
@@ -13923,7 +13984,7 @@ static const char *const hcqi_page[] = {
     "const COLUMNS = [['name', n => n.name], ['count', n => n.times.length, group],\n"
     "  ['total', n => n.time, duration], ['median', n => n.times[n.times.length - 1 >> 1],\n"
     "  duration], ['min', n => n.times[0], duration], ['max', n => n.times.at(-1), duration],\n"
-    "  ['GB/s', n => n.bytes / n.time || 0, x => x ? x.toPrecision(3) : ''],\n"
+    "  ['GB/s', n => n.time && n.bytes / n.time, x => x ? x.toPrecision(3) : ''],\n"
     "  ['grid', n => n.grid.split('x').reduce((all, k) => all * k, 1), (x, n) => n.grid]];\n"
     "let by = 2, down = true;\n",
     "\n"
@@ -14333,7 +14394,8 @@ static void hcqi_profile_collect(const hcq_job *job) {
             if (open != NULL) { open->end = last; }
             open = NULL;
         } else if (hcqi_packet_is_timed(packet)) {
-            const char *name = hcqi_packet_name(labels, packet);
+            const char *name = labels == NULL && v->labelled ? v->labels[i] : "";
+            if (name[0] == 0) { name = hcqi_packet_name(labels, packet); }
             if (name != named) { event.name = hcqi_profile_name(p, name); }
             named = name;
             open = &p->events[p->added++ % p->capacity];
@@ -14596,7 +14658,7 @@ static void hcqi_report_free(hcqi_report *r) {
     for (uint32_t i = 0; i < r->device_count; i++) { hcqi_unpin(r->devices[i]); }
 }
 
-/* Keeps device number `i` open, with a fresh reading of the clocks. */
+/* Keeps device number `i` open, with a reading of the clocks after its last event. */
 static HCQI_COLD hcq_result hcqi_report_pin(hcq_device *const *devices, uint32_t i) {
     hcq_device *dev = devices[i], *log = i == 0 ? NULL : devices[0];
     hcq_result why = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
@@ -14605,11 +14667,15 @@ static HCQI_COLD hcq_result hcqi_report_pin(hcq_device *const *devices, uint32_t
     HCQI_LEAVE_UNLESS(log, hcqi_device_open(dev), why, "devices: number %u %s", i,
                       dev == NULL ? "is NULL" : "was closed");
     hcqi_reap_device(dev);             /* events of what is over */
-    int profiled = dev->profile != NULL;
+    uint64_t now = dev->profile == NULL ? 0 : dev->profile->added + 1;
+    int old = dev->profile != NULL && dev->profile->clocked != now; /* else two texts differ */
     hcqi_apart_begin(dev);
-    hcq_result r = profiled ? hcq_device_clock(dev, &clock) : HCQ_OK;
+    hcq_result r = old ? hcq_device_clock(dev, &clock) : HCQ_OK;
     hcqi_enter();
-    if (r == HCQ_OK && profiled) { dev->profile->clock = clock; }
+    if (r == HCQ_OK && old) {
+        dev->profile->clock = clock;
+        dev->profile->clocked = now;
+    }
     if (r != HCQ_OK) { hcqi_unpin(dev); }
     HCQI_LEAVE_UNLESS(dev, r == HCQ_OK, r, "devices: number %u: %s", i, hcq_result_text(r));
     return hcqi_leave_with(HCQ_OK);

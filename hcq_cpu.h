@@ -186,6 +186,7 @@ typedef struct hcqi_cpu_code {
     uint32_t estimate;                 /* picoseconds per block, 0 = unknown */
     uint32_t runs;
     void *library;
+    struct hcqi_cpu_code *next;        /* in hcqi_cpu_device.unused */
 } hcqi_cpu_code;
 
 enum {                                 /* of hcqi_cpu_pool.gate */
@@ -251,6 +252,7 @@ typedef struct hcqi_cpu_device {
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
     hcqi_cpu_engine engines[2 * HCQI_CPU_LANES];
     hcqi_cpu_pool pool;
+    uint64_t unused;                   /* code whose library is to be closed without the lock */
 } hcqi_cpu_device;
 
 /* ========================================================================== */
@@ -1391,8 +1393,19 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc,
     if (d->pool.wanted > HCQI_CPU_INSIDE) { d->pool.wanted = HCQI_CPU_INSIDE; }
 }
 
+/* Without the core's lock, which a library's destructors may need. */
+static void hcqi_cpu_unload(hcqi_cpu_device *d) {
+    hcqi_cpu_code *next, *c = HCQ_PTR(hcqi_cpu_code, hcqi_atomic_swap64(&d->unused, 0));
+    for (; c != NULL; c = next) {
+        next = c->next;
+        hcq_sys_library_close(c->library);
+        hcq_backend_free(d->device, c, sizeof *c);
+    }
+}
+
 static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
     hcqi_cpu_world_leave(d);
+    hcqi_cpu_unload(d);
     hcqi_cpu_pool_stop(&d->pool);
     for (uint32_t i = 0; i < 2 * HCQI_CPU_LANES; i++) { hcqi_cpu_engine_empty(&d->engines[i]); }
     hcq_backend_free(d->device, d->pool.workers,
@@ -1560,8 +1573,13 @@ static hcq_result hcqi_cpu_program_create(void *self, const hcq_program_desc *de
 static void hcqi_cpu_program_destroy(void *self, void *code) {
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     hcqi_cpu_code *c = HCQI_CAST(hcqi_cpu_code *, code);
-    if (c->library != NULL) { hcq_sys_library_close(c->library); }
-    hcq_backend_free(d->device, c, sizeof *c);
+    if (c->library == NULL) {
+        hcq_backend_free(d->device, c, sizeof *c);
+        return;
+    }
+    c->next = HCQ_PTR(hcqi_cpu_code, hcqi_atomic_swap64(&d->unused, 0));
+    hcqi_atomic_swap64(&d->unused, (uint64_t)(uintptr_t)c);
+    hcq_backend_flush_soon(d->device);
 }
 
 HCQI_COLD_END
@@ -1626,6 +1644,7 @@ static void hcqi_cpu_flush(void *self) {
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     uint32_t count = d->compute_lanes + d->copy_lanes;
     for (uint32_t i = 0; i < count; i++) { hcqi_cpu_engine_ring(&d->engines[i]); }
+    if (hcqi_atomic_load64(&d->unused) != 0) { hcqi_cpu_unload(d); }
 }
 
 static uint64_t hcqi_cpu_completed(void *self, hcq_lane *lane, uint32_t counter) {

@@ -384,6 +384,8 @@ TEST(profile_outlives_its_objects) {
         } else {
             CHECK_OK(hcq_queue_reset(q));
             CHECK_OK(hcq_queue_label(q, "another"));
+            CHECK_INDEX(hcq_queue_memory_barrier(q), 0);
+            CHECK_OK(hcq_queue_command_label(q, 0, "another"));
         }
         GATE_END(gate, done);
         CHECK_OK(hcq_profile_stop(T.dev));
@@ -392,7 +394,7 @@ TEST(profile_outlives_its_objects) {
         CHECK_U64(count, way < 4 ? 5 : 1);
         CHECK_U64(profile_read(__FILE__, __LINE__, T.dev, lost), count);
         CHECK_U64(profiled[count - 1].command, 4);
-        CHECK((way < 4) == (strcmp(profiled[count - 1].name, "(others)") != 0));
+        CHECK(strcmp(profiled[count - 1].name, way < 4 ? "second add" : "(others)") == 0);
         CHECK_U64(READ32(a, 0), 2);
     }
 }

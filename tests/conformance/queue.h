@@ -6,8 +6,7 @@ static void check_command(hcq_queue *q, int32_t index, const hcq_command *want) 
     CHECK_OK(hcq_queue_command(q, index, &c));
     CHECK_U64(c.flags, want->flags);
     CHECK(c.kind == want->kind && c.device == want->device && c.program == want->program);
-    CHECK(!want->point.signal.id || c.point.signal.id == want->point.signal.id);
-    CHECK(!want->point.value || c.point.value == want->point.value);
+    CHECK(c.point.signal.id == want->point.signal.id && c.point.value == want->point.value);
     CHECK(memcmp(&c.grid, &want->grid, sizeof c.grid) == 0);
     CHECK(memcmp(&c.block, &want->block, sizeof c.block) == 0);
     CHECK(c.args_size == want->args_size && (!c.args_size ||
@@ -412,6 +411,29 @@ TEST(kernels_from_a_library) {
     CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
     desc.library = "./no-such-library.so";
     CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
+}
+
+static hcq_device *library_device;
+static int library_ended;
+
+static void library_ends(void) {
+    library_ended = hcq_device_synchronize(library_device, BOUND) == HCQ_OK;
+}
+
+/* A library may call hcq while it is unloaded. */
+TEST(library_calls_while_it_is_unloaded) {
+    SKIP_IF(!is_cpu() || !T.library, "no --library for the CPU given");
+    hcq_program_desc desc = {.label = "add", .library = T.library, .symbol = "library_add"};
+    library_device = T.dev;
+    library_ended = 0;
+    hcq_program *program = make_kernel(T.dev, desc);
+    void *library = dlopen(T.library, RTLD_NOW), *ends = NULL;
+    CHECK(library && (ends = dlsym(library, "library_ends")));
+    void (*fn)(void) = library_ends;
+    memcpy(ends, &fn, sizeof fn);
+    CHECK(dlclose(library) == 0 && !library_ended);
+    hcq_program_destroy(program);
+    CHECK(library_ended);
 }
 
 /* CUDA's kernels take 4 KB of arguments. */

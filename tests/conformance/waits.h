@@ -38,6 +38,19 @@ TEST(wait_all_any) {
 #undef CASE
 }
 
+/* What is over counts more than what failed, also where nobody has looked at it yet. */
+TEST(any_beside_a_stale_one) {
+    hcq_signal gone = make_signal(T.dev, 9);
+    hcq_point points[2] = {hcq_at(gone, 1), hcq_at(gone, 1)};
+    hcq_result r = HCQ_ERROR_CLOSED;
+    CHECK_OK(hcq_signal_destroy(gone));
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &points[1]));
+    for (uint64_t end = hcq_now_ns() + BOUND; r == HCQ_ERROR_CLOSED && hcq_now_ns() < end;) {
+        r = hcq_wait(points, 2, HCQ_ANY, HCQ_FOREVER);
+    }
+    CHECK_OK(r);
+}
+
 /* A submit_and_wait that times out still gives its point, and the work goes on. */
 TEST(deadlines) {
     hcq_signal s = make_signal(T.dev, 1), failed = make_signal(dev2(), 0);

@@ -12,7 +12,7 @@
 enum { WORDS = 16384, FEW = 3, MANY = 400, VERY_MANY = 10000, RACES = 2 }; /* profile.py knows them */
 
 #define ODD "</script>\"\\<b>&'\t\x01"
-#define CUT "thirty-one bytes end inside a \xe2\x98\x83"
+#define CUT "thirty-one bytes end before a-\xe2\x98\x83"
 #define SNOW "\xe2\x98\x83 \xf0\x9f\x98\x80"
 
 static const char *directory;

@@ -19,7 +19,7 @@ LANES = [(device, kind, '0') for device in ('CPU', 'CPU:1')
          for kind in ('compute', 'copy', 'host')]
 SYNCS = 3                              # two on the first device, one on the other
 ODD, SNOW = '</script>"\\<b>&\'\t\x01', '\u2603 \U0001f600'
-CUT = 'thirty-one bytes end inside a \ufffd'  # in a character
+CUT = 'thirty-one bytes end before a-'  # character that would be cut
 COMMANDS = (('fill', 'fill', 1, 65536), ('mix', 'exec', 1, 0), ('add', 'exec', 2, 0),
             ('to the other one', 'copy', 1, 65536), ('and back', 'copy', 1, 65536),
             (ODD, 'exec', 1, 0), (SNOW, 'exec', 1, 0), ('write', 'write', 1, 8),

@@ -381,6 +381,69 @@ TEST_BARE(threads_that_do_not_start) {
     thread_error = 0;
 }
 
+static void notify_count(void *user, hcq_result result) {
+    __atomic_add_fetch((uint32_t *)user, result == HCQ_OK, __ATOMIC_SEQ_CST);
+}
+
+/* A service thread is tried again by whoever waits, however often it could not start; one that
+   never does hinders no close. */
+TEST(service_thread_starts_later) {
+    for (int later = 0; later < 2; later++) {
+        hcq_device *dev = OPEN_WITH(2, .timeout_ns = later ? BOUND : SECOND / 10);
+        hcq_signal s = make_signal(dev, 0);
+        uint32_t calls = 0;
+        thread_error = EAGAIN;         /* from here on */
+        CHECK_OK(hcq_notify(hcq_at(s, 1), notify_count, &calls, NULL));
+        hcqi_enter();
+        hcqi_service_kick(dev);
+        hcqi_leave();
+        const hcq_point one = hcq_at(s, 1);
+        CHECK_RESULT(hcq_wait(&one, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
+        CHECK(log_has("the service thread cannot start"));
+        thread_error = later ? 0 : EAGAIN;
+        if (later) {
+            CHECK_RESULT(hcq_wait(&one, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
+            CHECK_U64(hcqi_atomic_load32(&dev->service_begun), 1);
+        }
+        CHECK_OK(hcq_signal_set(s, 1));
+        CHECK_OK(hcq_close(dev));
+        CHECK_U64(__atomic_load_n(&calls, __ATOMIC_SEQ_CST), 1);
+        CHECK_U64(hcqi_core.threadless, 0);
+        thread_error = 0;
+    }
+}
+
+static hcq_result mix_result;          /* of opening a device with threads meanwhile */
+
+static void *mix_open(void *user) {
+    const hcq_device_desc desc = {.log_fn = hcq_log_none};
+    hcq_device *dev = NULL;
+    (void)user;
+    mix_result = hcq_open("CPU:1", &desc, &dev);
+    CHECK_OK(hcq_close(dev));
+    return NULL;
+}
+
+static void *mix_alloc(void *user, size_t size, size_t align) {
+    if (hcqi_core.await_fn && mix_result == HCQ_NOT_READY) {
+        pthread_t thread;
+        CHECK((pthread_create)(&thread, NULL, mix_open, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    return test_hook_alloc(user, size, align);
+}
+
+/* While a device with a seed is being opened none with threads can be. */
+TEST_BARE(seeds_and_threads_opened_together) {
+    struct hcq_cpu_desc cpu = {.seed = 1};
+    hcq_device_desc desc = {.memory = {mix_alloc, test_hook_free, &T.memory}, .cpu = &cpu};
+    hcq_device *dev;
+    mix_result = HCQ_NOT_READY;
+    CHECK_OK(hcq_open("CPU", &desc, &dev));
+    CHECK_RESULT(mix_result, HCQ_ERROR_UNSUPPORTED);
+    CHECK_OK(hcq_close(dev));
+}
+
 static uint32_t big_locked;            /* atomic: calls for long arrays, with the lock held */
 
 static void big_note(size_t size, size_t align) {

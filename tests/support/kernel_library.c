@@ -5,6 +5,11 @@
 
 void library_add(const void *args, const hcq_block *block);
 
+void (*library_ends)(void);            /* called when it is unloaded, if somebody set it */
+__attribute__((destructor)) static void library_end(void) {
+    if (library_ends) { library_ends(); }
+}
+
 void library_add(const void *args, const hcq_block *block) {
     add_cpu(args, block);
 }
