@@ -11232,6 +11232,7 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, uint32_t key, uint64_t 
     case HCQ_QUERY_RACES:
         r = device->ends == NULL ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
         HCQI_ORDER(r = hcqi_order_query(device, &answer));
+        if (r == HCQ_ERROR_OUT_OF_MEMORY) { return hcqi_leave_with(r); } /* it was said */
         break;
     default:
         r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED

@@ -51,9 +51,11 @@
 
    What it costs. Time: more than a small kernel does, however many commands are pending.
    Memory: 100 bytes for each range of bytes that was treated differently, and 300 for each
-   of the last commands there, until the host has seen them over. Host commands run on
+   of the last commands there, until the host has seen them over, by malloc; if that fails it
+   says so and finds no more, and the query gives HCQ_ERROR_OUT_OF_MEMORY. Host commands run on
    the service thread, also on the CPU. What devices without the flag do counts, too, but is
-   not told to them. After 2,048 pairs, 1,024 with possible ones, it tells of no more. */
+   not told to them; on the CPU what their host commands call follows nothing. After 2,048
+   pairs, 1,024 with possible ones, it tells of no more. */
 #ifndef HCQ_CHECK_H
 #define HCQ_CHECK_H
 #ifdef __cplusplus
@@ -243,9 +245,18 @@ static struct hcqi_order {
     uint32_t pair_count;
 } hcqi_order;
 
+/* Memory is out, which is said once. */
+static void hcqi_order_blinded(void) {
+    HCQI_DEVICES(dev) {
+        if (hcqi_order.blind || (dev->desc.flags & HCQ_DEVICE_CHECK) == 0) { continue; }
+        hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "check: out of memory, finds no more races");
+    }
+    hcqi_order.blind = hcqi_order.guessed = 1;
+}
+
 static void *hcqi_order_new(size_t size) {
     void *made = hcqi_new(&hcqi_order.hooks, size);
-    if (made == NULL) { hcqi_order.blind = hcqi_order.guessed = 1; }
+    if (made == NULL) { hcqi_order_blinded(); }
     return made;
 }
 
@@ -408,7 +419,7 @@ static hcqi_chain *hcqi_chain_new(const hcqi_lane *lane, int is_lane) {
     if (place == NULL || c == NULL) {
         hcqi_order.chain_count -= place != NULL;
         hcqi_delete(&hcqi_order.hooks, c, sizeof *c);
-        hcqi_order.blind = 1;
+        hcqi_order_blinded();
         return NULL;
     }
     *place = c;
@@ -509,6 +520,7 @@ static void hcqi_order_raise(hcqi_signal *s, uint64_t value, hcqi_moment moment)
     hcqi_release *last = r == NULL ? NULL : HCQI_PUSH(&hcqi_order.hooks, r->list, r->count,
                                                       r->capacity);
     if (last == NULL) {
+        hcqi_order_blinded();
         hcqi_moment_drop(&moment);
         hcqi_order.items--;
         return;
@@ -835,6 +847,7 @@ static void hcqi_cell_touch(hcqi_actor *me, hcqi_cell *c, const hcqi_bytes *b) {
         if (gone) { hcqi_read_drop(link); } else { link = &r->next; }
     }
     hcqi_deed *deed = hcqi_actor_deed(me);
+    if (deed == NULL) { return; }
     if (!writes) {
         if (c->reads == NULL || c->reads->deed != deed) { hcqi_read_add(c, deed, b->exact); }
         return;
@@ -1925,7 +1938,7 @@ static void hcqi_order_opened(hcq_device *dev) {
     int checks = (dev->desc.flags & flag) != 0;
     if (checks && hcqi_core.checked++ == 0) {
         memset(&hcqi_order, 0, sizeof hcqi_order);
-        hcqi_order.hooks = dev->hooks;
+        hcqi_order.hooks = hcqi_hooks(NULL); /* the device may close before others */
         hcqi_order.limit = 4096;
     }
     if (dev->desc.flags & HCQ_DEVICE_CHECK_THREADS) { hcqi_order.threads = 1; }
@@ -1988,7 +2001,7 @@ static void hcqi_order_closed(hcq_device *dev) {
 }
 
 static hcq_result hcqi_order_query(const hcq_device *dev, uint64_t *value) {
-    if (dev->ends == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (dev->ends == NULL || hcqi_order.blind) { return HCQ_ERROR_OUT_OF_MEMORY; }
     *value = dev->ends->races;
     return HCQ_OK;
 }

@@ -48,6 +48,9 @@ static void tiny(const void *args, const hcq_block *block) {
 static void device_open(checked *c) {
     hcq_device_desc desc = {.flags = c->flags, .memory = {counted_alloc, counted_free, NULL}};
     CHECK(hcq_open("CPU", &desc, &c->device));
+    if (c->flags & HCQ_DEVICE_CHECK) {
+        hcqi_order.hooks = desc.memory;   /* which are malloc's, but count */
+    }
     CHECK(hcq_alloc(c->device, 64 * 8, HCQ_ZEROED | HCQ_HOST_VISIBLE, &c->counters));
     CHECK(hcq_queue_create(c->device, HCQ_COMPUTE, &c->queue));
 }
