@@ -2422,6 +2422,7 @@ static void hcqi_order_closed(hcq_device *dev);
 static void hcqi_order_submitted(hcq_job *job);
 static hcq_result hcqi_order_segment(hcq_job *job);
 static void hcqi_order_called(hcq_job *job, int begins);
+static void hcqi_order_failed(hcq_job *job);
 static void hcqi_order_over(hcq_job *job);
 static void hcqi_order_set(hcqi_signal *s, uint64_t value);
 static void hcqi_order_forget(hcqi_signal *s);
@@ -4929,6 +4930,7 @@ static HCQI_COLD void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason
     hcqi_job_unlink_waits(job);
     hcqi_job_unstick(job);             /* what it has left to do runs */
     hcqi_job_break_promises(job, result, reason);
+    HCQI_ORDER(hcqi_order_failed(job));
     hcqi_job_finish(job);
 }
 

@@ -618,7 +618,7 @@ static void hcqi_order_acquire(hcqi_signal *s, uint64_t value, hcqi_past **past,
         hcqi_order_prefix(s->dev, value, past);
     } else {
         const hcqi_moment *m = hcqi_end_of(s->dev, value);
-        if (m == NULL) { return; }
+        if (m == NULL || m->at.chain == 0) { return; }
         *from = m->at;
         hcqi_moment_join(past, m);
     }
@@ -627,14 +627,19 @@ static void hcqi_order_acquire(hcqi_signal *s, uint64_t value, hcqi_past **past,
 /* The moment is the end of a submission. Takes it over. */
 static void hcqi_order_ended(hcq_device *dev, uint64_t number, hcqi_moment moment) {
     hcqi_ends *e = dev->ends;
-    uint64_t at = e == NULL || number < e->first ? UINT64_MAX : number - e->first;
-    if (at == UINT64_MAX || !HCQI_GROW(&hcqi_order.hooks, e->list, e->capacity, at + 1)) {
+    uint64_t at = e == NULL ? 0 : number - e->first;
+    hcqi_order.items--;                /* its place counts */
+    if (e == NULL || number < e->first) {
         hcqi_moment_drop(&moment);
-        hcqi_order.items--;
+        return;
+    }
+    if (!HCQI_GROW(&hcqi_order.hooks, e->list, e->capacity, at + 1)) {
+        hcqi_order_blinded();
+        hcqi_moment_drop(&moment);
         return;
     }
     if (at >= e->count) {              /* behind it everything is zero */
-        hcqi_order.items += at - e->count;
+        hcqi_order.items += at + 1 - e->count;
         e->count = (uint32_t)at + 1;
     }
     e->list[at] = moment;
@@ -949,9 +954,10 @@ static void hcqi_race_blank(hcqi_actor *me, const hcqi_bytes *b, uint64_t at);
 static void hcqi_shadow_alloc(hcqi_actor *me, hcqi_shadow *s, const hcqi_bytes *b) {
     const hcqi_moment *m = hcqi_end_of(b->a->dev, s->alloc);
     int held = hcqi_is_held(hcqi_job_at(b->a->dev, s->alloc));
-    if (held || (m != NULL && m->at.chain != 0 && !hcqi_actor_follows(me, m->at))) {
+    int over = m == NULL || hcqi_chain_find(m->at.chain) == NULL; /* everybody knows */
+    if (held || (!over && !hcqi_actor_follows(me, m->at))) {
         hcqi_race_early(me, b, s->alloc);
-    } else if (m == NULL) {            /* everybody knows */
+    } else if (over) {
         s->alloc = 0;
     }
 }
@@ -1378,6 +1384,34 @@ static void hcqi_order_ungraph(hcqi_graph *g) {
     }
 }
 
+/* Nothing more of the job is handed over: that was its end. */
+static void hcqi_order_finish(hcq_job *job) {
+    hcqi_chain *c = job->chain;
+    hcqi_order_ended(job->lane->dev, job->number, hcqi_moment_of(c));
+    if (job->launch != NULL) {
+        hcqi_past_join(&job->launch->past, c->past);
+        hcqi_past_put(&job->launch->past, c->at);
+    }
+    if (job->unordered) {              /* another one's, or nobody's, from now on */
+        c->busy = 0;
+        job->chain = NULL;
+    }
+}
+
+/* It fails: what it handed over has an end, and what the end of several waited for. */
+static void hcqi_order_failed(hcq_job *job) {
+    const hcqi_moment *end = hcqi_end_of(job->lane->dev, job->number);
+    hcqi_moment m = { NULL, { 0, 0 } };
+    if (end != NULL && end->at.chain != 0) { return; } /* in or behind its last segment */
+    if (job->chain != NULL) { hcqi_order_finish(job); }
+    if (job->chain != NULL || !job->ends) { return; }
+    for (const hcqi_waiter *w = job->at; w != NULL; w = w->list) {
+        if (w->signal != NULL) { hcqi_order_acquire(w->signal, w->value, &m.past, &m.at); }
+    }
+    hcqi_order.items++;
+    hcqi_order_ended(job->lane->dev, job->number, m);
+}
+
 static void hcqi_order_prune(void);
 /* What the chain did last does not run: nobody has to wait for it. */
 static void hcqi_order_undone(const hcqi_chain *c) {
@@ -1501,17 +1535,7 @@ static hcq_result hcqi_order_segment(hcq_job *job) {
     for (hcqi_producer *p = job->producers; p != NULL && p->segment <= job->segment; p = p->list) {
         if (p->slot == NULL) { hcqi_order_raise(p->signal, p->value, hcqi_moment_of(c)); }
     }
-    if (job->segment + 1 == hcqi_job_segments(job)) {
-        hcqi_order_ended(dev, job->number, hcqi_moment_of(c));
-        if (job->launch != NULL) {
-            hcqi_past_join(&job->launch->past, c->past);
-            hcqi_past_put(&job->launch->past, c->at);
-        }
-        if (job->unordered) {          /* another one's, or nobody's, from now on */
-            c->busy = 0;
-            job->chain = NULL;
-        }
-    }
+    if (job->segment + 1 == hcqi_job_segments(job)) { hcqi_order_finish(job); }
     int races_fail = races != 0 && (dev->desc.flags & HCQ_DEVICE_CHECK_FAILS) != 0;
     if (races_fail) { hcqi_order_undone(c); }
     if (hcqi_order.items > hcqi_order.limit && hcqi_order.watching == 0) { hcqi_order_prune(); }

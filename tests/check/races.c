@@ -827,6 +827,25 @@ TEST(what_is_remembered) {
     }
 }
 
+/* Memory that was given long ago, behind what the host never waited for, is everybody's. */
+TEST(what_was_given_long_ago) {
+    program_open(0);
+    hcq_queue *others = labelled(HCQ_COMPUTE, "others");
+    hcq_buffer later;
+    hcq_point ready;
+    SET(others, P.z);
+    SET(P.first, P.x);
+    (void)submit_on(0, P.first, NULL);
+    CHECK_OK(hcq_alloc_after(P.dev, NULL, 0, BYTES, 0, &later, &ready));
+    DONE(ready);
+    for (int i = 0; i < 6000; i++) {
+        (void)submit_on(1, others, NULL);
+    }
+    SET(P.second, later);
+    (void)submit_on(1, P.second, NULL);
+    CHECK_U64(races_of(P.dev), 0);
+}
+
 /* Memory that no kernel wrote, of which the host sees nothing. */
 TEST(what_nobody_wrote) {
     for (int right = 0; right < 2; right++) {
