@@ -854,7 +854,8 @@ static void hcqi_cell_touch(hcqi_actor *me, hcqi_cell *c, const hcqi_bytes *b) {
     hcqi_deed *deed = hcqi_actor_deed(me);
     if (deed == NULL) { return; }
     if (!writes) {
-        if (c->reads == NULL || c->reads->deed != deed) { hcqi_read_add(c, deed, b->exact); }
+        int again = c->reads != NULL && c->reads->deed == deed;
+        if (again) { c->reads->exact |= b->exact; } else { hcqi_read_add(c, deed, b->exact); }
         return;
     }
     hcqi_deed_put(b->exact ? &c->wrote : &c->maybe, deed);
@@ -1169,7 +1170,7 @@ static hcqi_allocation *hcqi_order_find(hcq_device *dev, uint64_t address,
 
 /* A command, and what of its recording still holds. */
 typedef struct hcqi_told {
-    const hcq_queue *q;                /* NULL: recorded anew since */
+    const hcq_queue *q;                /* NULL: recorded anew since, or updated; the core's */
     const hcqi_meta *meta;
     uint32_t index;
 } hcqi_told;
@@ -1276,6 +1277,8 @@ static int hcqi_told_names(const hcqi_told *told, uint64_t address) {
 static void hcqi_actor_packet(hcqi_actor *me, const hcq_packet *p) {
     const hcqi_version *v = me->job->version;
     const hcq_queue *q = v->generation == v->queue->generation ? v->queue : NULL;
+    int own = (p->flags & HCQI_SILENT) == 0;
+    if (q != NULL && (!own || q->metas[p->index].updated > v->applied)) { q = NULL; }
     hcqi_told told = { q, q == NULL ? NULL : &q->metas[p->index], p->index };
     me->packet = p;
     if (p->kind == HCQ_COMMAND_EXEC) {

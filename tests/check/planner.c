@@ -1,4 +1,5 @@
-/* planner.c - graphs whose plan forgets one edge, on purpose: the checker tells the race.
+/* planner.c - graphs whose plan forgets one edge, on purpose: the checker tells the race. And
+   what of the checker only its internal names reach.
 
    planner [VARIANT] [--quick] */
 static unsigned planned, forgotten;    /* edges so far; the one to forget */
@@ -88,6 +89,83 @@ TEST_BARE(a_forgotten_edge_is_told) {
             (unsigned long long)seen);
     CHECK(broken > graphs);
     CHECK_U64(seen, broken);
+}
+
+/* ---- the checker's own ---- */
+
+/* Ends, and raises: what it counts where there are no commands. */
+static uint64_t items_beside_those(void) {
+    uint64_t there = 0;
+    hcqi_enter();
+    HCQI_DEVICES(dev) {
+        there += dev->ends->count;
+    }
+    for (const hcqi_releases *r = hcqi_order.releases; r; r = r->next) {
+        there += r->count;
+    }
+    there = hcqi_order.items - there;
+    hcqi_leave();
+    return there;
+}
+
+TEST_BARE(ends_that_come_out_of_order) {
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 2);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point gate = hcq_at(make_signal(device, 0), 1);
+    CHECK_OK(SUBMIT(device, q, NULL, .waits = &gate, .wait_count = 1));
+    CHECK_OK(SUBMIT(device, q, NULL, .affinity = 1));
+    CHECK_OK(hcq_signal_set(gate.signal, 1));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_U64(items_beside_those(), 0);
+    CHECK_OK(hcq_close(device));
+}
+
+/* Where a device does not read grids itself, the core copies them: that is no argument. */
+TEST_BARE(a_grid_that_is_copied) {
+    SKIP_IF(!is_cpu(), "a grid that the CPU reads otherwise");
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 2), *other = OPEN_WITH(1, .label = "other");
+    hcq_buffer from = make_buffer(other, 4, HCQ_ZEROED), grid = make_words(device, 3);
+    hcq_buffer to = make_words(device, 2);
+    touch_args args = {from.address, to.address}; /* of no block */
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *second = make_queue(device, HCQ_COMPUTE);
+    hcq_program *touch = make_kernel(device, HCQ_CPU_PROGRAM("touch", k_touch, HCQ_ARG_IN,
+                                                             HCQ_ARG_INOUT));
+    device->caps.indirect = 0;
+    CHECK(hcq_queue_exec_indirect(q, touch, &args, sizeof args, grid, hcq_dim(4, 4, 4),
+                                  dims_one) >= 0);
+    CHECK(hcq_queue_copy(second, hcq_view(to, 4, 4), from, 4) >= 0);
+    CHECK_OK(SUBMIT(device, q, NULL, .affinity = 0));
+    CHECK_OK(SUBMIT(device, second, NULL, .affinity = 1));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_U64(test_query(device, HCQ_QUERY_RACES), 0);
+    CHECK_OK(hcq_close(device));
+    CHECK_OK(hcq_close(other));
+}
+
+/* Memory is out for a command: that is said, and there is no number of races any more. */
+static uint32_t deeds_that_fail;
+
+static void *poor_alloc(void *user, size_t size, size_t align) {
+    const hcq_memory_hooks hooks = hcqi_hooks(NULL);
+    int fails = size == sizeof(hcqi_deed) && deeds_that_fail != 0;
+    deeds_that_fail -= (uint32_t)fails;
+    return fails ? NULL : hooks.alloc_fn(user, size, align);
+}
+
+TEST_BARE(memory_that_is_out) {
+    uint64_t value;
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 2);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcqi_order.hooks.alloc_fn = poor_alloc;
+    deeds_that_fail = 1;
+    CHECK(hcq_queue_copy(q, make_words(device, 1), make_words(device, 1), 4) >= 0);
+    for (int i = 0; i < 6000; i++) {
+        CHECK_OK(hcq_queue_submit(q, device, NULL));
+    }
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_RACES, &value), HCQ_ERROR_OUT_OF_MEMORY);
+    CHECK(log_has("check: out of memory"));
+    CHECK_OK(hcq_close(device));
 }
 
 int main(int argc, char **argv) { return test_main(argc, argv); }

@@ -1016,6 +1016,19 @@ TEST(kernels_that_write_what_they_read) {
     }
 }
 
+/* What was stated of one argument counts also where another one of the command may read there. */
+TEST(an_argument_beside_another) {
+    SKIP_IF(!is_cpu(), "the CPU's kernels");
+    program_open(0);
+    scribble_args args = {P.x.address, P.x.address + 64, 0, 0};
+    CHECK_INDEX(hcq_queue_exec(P.first, make_scribble(HCQ_ARG_IN), &args, sizeof args, dims_one,
+                               dims_one), 0);
+    CHECK_OK(hcq_queue_access(P.first, 0, AT(P.x, 64, 64), HCQ_ARG_IN));
+    CHECK(hcq_queue_fill(P.second, AT(P.x, 64, 64), 64, 7, 4) >= 0);
+    submit_both(0);
+    CHECK_U64(races_of(P.dev), 1);
+}
+
 /* While a kernel runs another lane writes what it does not touch. */
 static uint32_t beside_state;
 
