@@ -2426,7 +2426,8 @@ static void hcqi_order_failed(hcq_job *job);
 static void hcqi_order_over(hcq_job *job);
 static void hcqi_order_set(hcqi_signal *s, uint64_t value);
 static void hcqi_order_forget(hcqi_signal *s);
-static void hcqi_order_seen(hcqi_signal *s, uint64_t value);
+static void hcqi_order_seen(hcqi_signal *s, uint64_t value, hcq_result result);
+static void hcqi_order_read(hcqi_signal *s, uint64_t value);
 static void hcqi_order_waited(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                               hcq_result result);
 static void hcqi_order_copied(const hcq_buffer *b, uint64_t size, int writes, const char *what);
@@ -5163,7 +5164,7 @@ static HCQI_COLD void hcqi_run_due(void) {
         now = *n;
         now.next = hcqi_core.called;
         hcqi_core.called = &now;
-        HCQI_ORDER(hcqi_order_seen(n->wait.signal, n->wait.value));
+        HCQI_ORDER(hcqi_order_seen(n->wait.signal, n->wait.value, n->result));
         hcqi_notice_free(n);
         hcqi_unlock();
         if (now.fn != NULL) { now.fn(now.user, now.result); }
@@ -9333,7 +9334,7 @@ HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
     HCQI_PASS(hcqi_signal_enter(signal, 0, value == NULL ? "value: is NULL" : NULL, &s));
     hcqi_signal_refresh(s);
     *value = s->kind == HCQI_EXACT ? s->dev->done_prefix : s->value;
-    HCQI_ORDER(hcqi_order_seen(s->kind == HCQI_EXACT ? s->dev->timeline : s, *value));
+    HCQI_ORDER(hcqi_order_read(s, *value));
     return hcqi_leave_with(s->failure);
 }
 
@@ -10133,7 +10134,7 @@ static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e) {
     uint64_t last = dev->next_number - 1;
     int foreign = dev->eager_signal != NULL && dev->eager_signal->dev != dev;
     int done = last == dev->done_prefix;
-    if (done) { HCQI_ORDER(hcqi_order_seen(dev->timeline, last)); }
+    if (done) { HCQI_ORDER(hcqi_order_read(dev->timeline, last)); }
     hcq_point all = hcq_at(hcqi_signal_handle(dev->timeline), last);
     hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
     hcq_result r = hcqi_leave_with(dev->lost);
@@ -10439,7 +10440,9 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     if (r != HCQ_OK) { return r == HCQ_NOT_READY ? hcqi_transfer_by_ring(t) : r; }
     if (seen != NULL) {
         r = hcqi_sync_all(dev, &t->e);
-        HCQI_ORDER_APART(hcqi_order_copied(&t->end[k].buffer, t->size, k == 0, t->e.what));
+        if (r == HCQ_OK) {
+            HCQI_ORDER_APART(hcqi_order_copied(&t->end[k].buffer, t->size, k == 0, t->e.what));
+        }
         uint64_t begin = r == HCQ_OK && t->behind != 0 ? hcq_now_ns() : 0;
         if (r == HCQ_OK) { hcqi_copy_bytes(k == 0 ? seen : mine, k == 0 ? mine : seen, t->size); }
         if (begin != 0) {

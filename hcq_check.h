@@ -465,7 +465,12 @@ static hcqi_party *hcqi_party_here(void) {
     hcqi_party *p = hcqi_order.threads ? hcqi_party_of(&hcqi_order.parties, hcqi_sys_thread_id())
                                        : &hcqi_order.all;
     if (p == NULL) { p = &hcqi_order.all; }
-    if (p->at.chain == 0) { p->at.chain = ++hcqi_order.serial; }
+    if (p->at.chain == 0) {            /* what there was before threads counted it has seen */
+        p->at.chain = ++hcqi_order.serial;
+        p->at.tick = 1;
+        hcqi_past_join(&p->past, hcqi_order.all.past);
+        hcqi_past_put(&p->past, p->at); /* so that it is never NULL */
+    }
     return p;
 }
 
@@ -561,18 +566,19 @@ static int hcqi_releases_follow(const hcqi_releases *r, uint32_t i, uint32_t end
     return others == 0;
 }
 
-/* Which raise ended the wait nobody knows: what is over in any case. *from: where, if in one
-   chain. */
-static void hcqi_order_user(hcqi_signal *s, uint64_t value, hcqi_past **past, hcqi_tick *from) {
+/* Which raise ended the wait nobody knows, one below `limit`: what is over in any case. *from:
+   where, if in one chain. */
+static void hcqi_order_user(hcqi_signal *s, uint64_t value, uint64_t limit, hcqi_past **past,
+                            hcqi_tick *from) {
     const hcqi_releases *r = s->releases;
     if (r == NULL || value <= r->base) { return; }
-    uint32_t i = hcqi_releases_first(r, value);
-    if (i == r->count) {
+    uint32_t i = hcqi_releases_first(r, value), end = hcqi_releases_first(r, limit);
+    if (i == end) {
         hcqi_order_everything(past);
         return;
     }
     const hcqi_moment *first = &r->list[i].moment;
-    uint32_t end = r->count - i > HCQI_CANDIDATES ? i + HCQI_CANDIDATES : r->count;
+    if (end - i > HCQI_CANDIDATES) { end = i + HCQI_CANDIDATES; }
     if (hcqi_releases_follow(r, i, end)) {
         *from = first->at;
         hcqi_moment_join(past, first);
@@ -613,7 +619,7 @@ static void hcqi_order_prefix(hcq_device *dev, uint64_t number, hcqi_past **past
 /* What is over once `s` is at `value`. */
 static void hcqi_order_acquire(hcqi_signal *s, uint64_t value, hcqi_past **past, hcqi_tick *from) {
     if (s->kind == HCQI_USER) {
-        hcqi_order_user(s, value, past, from);
+        hcqi_order_user(s, value, UINT64_MAX, past, from);
     } else if (s->kind == HCQI_TIMELINE) {
         hcqi_order_prefix(s->dev, value, past);
     } else {
@@ -1723,10 +1729,31 @@ static HCQI_UNUSED void hcqi_order_watched(hcq_job *job, const hcq_packet *p, vo
 /* ========================================================================== */
 /* ---- the host --------------------------------------------------- >>host - */
 
-/* It was seen at this value. */
-static void hcqi_order_seen(hcqi_signal *s, uint64_t value) {
+/* Is a point no reason for the end of a wait with this result? A submission that failed is over,
+   too. */
+static int hcqi_order_misses(hcqi_signal *s, uint64_t value, hcq_result result) {
+    hcq_result why;
+    hcqi_state state = hcqi_state_now(s, value, &why);
+    if (result == HCQ_OK) { return state == HCQI_FAILED; }
+    return state != HCQI_REACHED && (state != HCQI_FAILED || s->kind != HCQI_EXACT);
+}
+
+/* A point was reached, or failed. */
+static void hcqi_order_seen(hcqi_signal *s, uint64_t value, hcq_result result) {
     hcqi_tick from = { 0, 0 };
+    if (hcqi_order_misses(s, value, result)) { return; }
     hcqi_order_acquire(s, value, &hcqi_party_here()->past, &from);
+}
+
+/* This is its value, or its device's. */
+static void hcqi_order_read(hcqi_signal *s, uint64_t value) {
+    hcqi_past **past = &hcqi_party_here()->past;
+    hcqi_tick from = { 0, 0 };
+    if (s->kind == HCQI_USER) {
+        hcqi_order_user(s, value, value + 1, past, &from);
+    } else {
+        hcqi_order_prefix(s->dev, value, past);
+    }
 }
 
 /* A wait is over. */
@@ -1735,14 +1762,17 @@ static void hcqi_order_waited(const hcq_point *points, uint32_t count, hcq_wait_
     hcqi_party *here = hcqi_party_here();
     hcqi_past *any = NULL;
     hcqi_tick from = { 0, 0 };
-    if (result > 0) { return; }
-    if (result < 0) { hcqi_order_everything(&here->past); }
-    for (uint32_t i = 0; result == HCQ_OK && i < count; i++) {
+    int first = 1, none = result == HCQ_ERROR_WOULD_BLOCK || result == HCQ_ERROR_DEADLOCK ||
+                          result == HCQ_ERROR_CLOSED;
+    if (result > 0 || none) { return; }
+    for (uint32_t i = 0; i < count; i++) {
         hcqi_signal *s = hcqi_signal_find(points[i].signal);
         hcqi_past *one = NULL, **to = mode == HCQ_ANY && count > 1 ? &one : &here->past;
-        if (s != NULL) { hcqi_order_acquire(s, points[i].value, to, &from); }
+        if (s == NULL || hcqi_order_misses(s, points[i].value, result)) { continue; }
+        hcqi_order_acquire(s, points[i].value, to, &from);
         if (to != &one) { continue; }
-        if (i == 0) { hcqi_past_join(&any, one); } else { hcqi_past_meet(&any, one); }
+        if (first) { hcqi_past_join(&any, one); } else { hcqi_past_meet(&any, one); }
+        first = 0;
         hcqi_past_unref(one);
     }
     hcqi_past_join(&here->past, any);
@@ -1752,9 +1782,11 @@ static void hcqi_order_waited(const hcq_point *points, uint32_t count, hcq_wait_
 /* The host raises a signal: what it has seen is over then. */
 static void hcqi_order_set(hcqi_signal *s, uint64_t value) {
     hcqi_party *here = hcqi_party_here();
+    here->at.tick++;                   /* of its own: what is seen of it is this, too */
     hcqi_moment m = { hcqi_past_ref(here->past), here->at };
     hcqi_order.items++;
     hcqi_order_raise(s, value, m);
+    hcqi_past_put(&here->past, here->at);
 }
 
 /* A host command begins, and ends, on the calling thread. */
@@ -1968,7 +2000,7 @@ static void hcqi_order_opened(hcq_device *dev) {
         hcqi_order.hooks = hcqi_hooks(NULL); /* the device may close before others */
         hcqi_order.limit = 4096;
     }
-    if (dev->desc.flags & HCQ_DEVICE_CHECK_THREADS) { hcqi_order.threads = 1; }
+    if (checks && (dev->desc.flags & HCQ_DEVICE_CHECK_THREADS) != 0) { hcqi_order.threads = 1; }
     HCQI_DEVICES(other) {
         if (hcqi_core.checked == 0 || other->ends != NULL) { continue; }
         other->ends = HCQI_CAST(hcqi_ends *, hcqi_order_new(sizeof *other->ends));
@@ -2021,8 +2053,9 @@ static void hcqi_order_end(void) {
     memset(&hcqi_order, 0, sizeof hcqi_order);
 }
 
-/* With all that was made from it. */
+/* With all that was made from it; its work was waited for. */
 static void hcqi_order_closed(hcq_device *dev) {
+    hcqi_order_prefix(dev, dev->next_number - 1, &hcqi_party_here()->past);
     if (dev->desc.flags & HCQ_DEVICE_CHECK) { hcqi_core.checked--; }
     if (hcqi_core.checked == 0) { hcqi_order_end(); } else { hcqi_order_leave(dev); }
 }

@@ -564,6 +564,111 @@ PROGRAM(memory_of_two_devices, "'first'", "'second'", "to add") {
     CHECK_OK(hcq_close(other));
 }
 
+/* A submission that fails half-way is over when what it handed over is. */
+PROGRAM(a_submission_that_fails_half_way, "'first'", "the host", "to add") {
+    SET(P.first, P.x);
+    CHECK(hcq_queue_wait(P.first, hcq_at(P.signal, 1)) >= 0);
+    SET(P.first, P.x);
+    (void)submit_on(0, P.first, NULL);
+    CHECK_OK(hcq_signal_fail(P.signal, HCQ_ERROR_HOST, NULL));
+    CHECK_OK(right ? hcq_device_synchronize(P.dev, BOUND) : HCQ_OK);
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+}
+
+/* Of several queues one fails before it begins: the end of all is that of the others. */
+PROGRAM(a_submission_of_which_a_part_fails, "'first'", "the host", "to add") {
+    hcq_queue *pair[2] = {P.first, P.second};
+    hcq_submission s = {.queues = pair, .queue_count = 2, .flags = HCQ_UNORDERED};
+    hcq_point done;
+    SET(P.first, P.x);
+    CHECK(hcq_queue_wait(P.second, hcq_at(P.signal, 1)) >= 0);
+    CHECK_OK(hcq_submit(P.dev, &s, 1, &done));
+    CHECK_OK(hcq_signal_fail(P.signal, HCQ_ERROR_HOST, NULL));
+    CHECK_RESULT(right ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : HCQ_ERROR_HOST, HCQ_ERROR_HOST);
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+}
+
+/* A wait that fails has seen nothing but its own points. */
+PROGRAM(waits_that_fail, "'first'", "the host", "to add") {
+    hcq_signal gone = make_signal(P.dev, 0);
+    hcq_point none[2] = {hcq_at(P.signal, 1), hcq_at(gone, 1)};
+    CHECK_OK(hcq_signal_fail(P.signal, HCQ_ERROR_HOST, NULL));
+    CHECK_OK(hcq_signal_destroy(gone));
+    SET(P.first, P.x);
+    hcq_point done = submit_on(0, P.first, NULL);
+    CHECK_RESULT(hcq_wait(&none[0], 1, HCQ_ALL, BOUND), HCQ_ERROR_HOST);
+    CHECK_RESULT(hcq_wait(&none[1], 1, HCQ_ALL, BOUND), HCQ_ERROR_CLOSED);
+    DONE_IF(right, done);
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+}
+
+/* Nor has a callback for what failed. */
+static void failed_callback(void *user, hcq_result result) {
+    (void)user;
+    CHECK_RESULT(result, HCQ_ERROR_HOST);
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+    __atomic_store_n(&called, 1, __ATOMIC_SEQ_CST);
+}
+
+PROGRAM(a_callback_for_what_failed, "'first'", "the host", "to add") {
+    hcq_notification id;
+    SET(P.first, P.x);
+    hcq_point done = submit_on(0, P.first, NULL);
+    DONE_IF(right, done);
+    CHECK_OK(hcq_signal_set(P.signal, 1));
+    CHECK_OK(hcq_signal_fail(P.signal, HCQ_ERROR_HOST, NULL));
+    called = 0;
+    CHECK_OK(hcq_notify(hcq_at(P.signal, 2), failed_callback, NULL, &id));
+    while (!__atomic_load_n(&called, __ATOMIC_SEQ_CST)) {
+        test_sleep(1000000);
+    }
+}
+
+/* What can not have ended a wait for any is no reason against the one that did. */
+PROGRAM(any_of_one_and_what_is_gone, "'first'", "the host", "to add") {
+    hcq_signal gone = make_signal(P.dev, 0);
+    hcq_point any[2] = {{{0}, 0}, hcq_at(gone, 1)};
+    CHECK_OK(hcq_signal_destroy(gone));
+    SET(P.first, P.x);
+    any[0] = submit_on(0, P.first, NULL);
+    while (test_query(P.dev, HCQ_QUERY_PENDING) != 0) {
+        test_sleep(1000000);
+    }
+    CHECK_OK(right ? hcq_wait(any, 2, HCQ_ANY, 0) : HCQ_OK);
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+}
+
+/* A device that closes has waited for its work. Another one's memory is what they share. */
+PROGRAM(a_host_that_does_not_wait_for_a_close, "'other'", "the host", "to add") {
+    hcq_device *other = OPEN_WITH(1, .label = "other");
+    hcq_queue *q = make_queue(other, HCQ_COMPUTE);
+    CHECK_OK(hcq_queue_label(q, "other"));
+    P.cannot = hcq_queue_fill(q, P.x, BYTES, 7, 4) < 0;
+    if (!P.cannot) {
+        CHECK_OK(hcq_queue_submit(q, other, NULL));
+        CHECK_OK(right ? HCQ_OK : hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+    }
+    CHECK_OK(hcq_close(other));
+    CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+}
+
+/* What is held names another device's memory, and is updated meanwhile. */
+PROGRAM(an_update_behind_what_is_held, "'first'", "'second'", "to add") {
+    hcq_device *other = OPEN_WITH(1, .label = "other");
+    hcq_buffer old = make_buffer(other, BYTES, HCQ_ZEROED), to = make_buffer(other, BYTES, 0);
+    P.cannot = hcq_queue_copy(P.first, old, P.x, BYTES) < 0 ||
+               hcq_queue_fill(P.second, old, BYTES, 7, 4) < 0;
+    if (!P.cannot) {
+        hcq_point gate = hcq_at(P.signal, 1), one = submit_on(0, P.first, &gate);
+        CHECK_OK(hcq_queue_update_copy(P.first, 0, &to, NULL, HCQ_KEEP));
+        CHECK_OK(hcq_signal_set(P.signal, 1));
+        hcq_point two = submit_on(1, P.second, right ? &one : NULL);
+        DONE(one);
+        DONE(two);
+    }
+    CHECK_OK(hcq_close(other));
+}
+
 /* Is the program told so, or, mended, not at all? */
 static int program_run(uint32_t i, int right) {
     program_open(0);
@@ -1045,6 +1150,10 @@ static void beside_kernel(const void *args, const hcq_block *block) {
     beside_while(1);
 }
 
+static hcq_program *make_beside(void) {
+    return make_kernel(P.dev, HCQ_CPU_PROGRAM("beside", beside_kernel, HCQ_ARG_IN));
+}
+
 TEST(others_beside_a_kernel) {
     SKIP_IF(!is_cpu(), "the CPU's kernels");
     SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
@@ -1052,12 +1161,10 @@ TEST(others_beside_a_kernel) {
     for (int later = 0; later < 4; later++) {
         program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_READS);
         hcq_buffer x = make_buffer(P.dev, BYTES, HCQ_ZEROED);
-        hcq_program *program = make_kernel(P.dev, HCQ_CPU_PROGRAM("beside", beside_kernel,
-                                                                  HCQ_ARG_IN));
         hcq_queue *last = labelled(HCQ_COMPUTE, "last");
         hcq_signal go = make_signal(P.dev, 0);
         beside_state = 0;
-        CHECK_INDEX(hcq_queue_exec(P.first, program, &x.address, 8, dims_one, dims_one), 0);
+        CHECK_INDEX(hcq_queue_exec(P.first, make_beside(), &x.address, 8, dims_one, dims_one), 0);
         CHECK(hcq_queue_fill(P.second, AT(x, 128, 64), 64, 7, 1) >= 0);
         SET(last, x);
         hcq_point one, two;
@@ -1090,6 +1197,67 @@ TEST(others_beside_a_kernel) {
         CHECK_U64(races_of(P.dev), 0);
         /* The two meet, maybe; and one may be at it, if it did not run before the kernel did. */
         CHECK(T.log.possible == 1 || (later == 1 && T.log.possible == 2));
+    }
+}
+
+/* What the host had seen when it set a signal is not forgotten: who is held since before that
+   knows it from there, and only from there. */
+TEST(what_a_set_says_is_remembered) {
+    SKIP_IF(!is_cpu(), "the CPU's kernels");
+    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    CHECK_OK(hcq_close(T.dev));        /* what the host has seen is forgotten, too */
+    T.dev = NULL;
+    for (uint32_t sets = 0; sets < 2; sets++) {
+        program_open(0);
+        hcq_queue *runs = labelled(HCQ_COMPUTE, "runs"), *others = labelled(HCQ_COMPUTE, "others");
+        hcq_point both[2] = {{{0}, 0}, hcq_at(P.signal, 1)};
+        beside_state = 0;
+        CHECK_INDEX(hcq_queue_exec(runs, make_beside(), &P.y.address, 8, dims_one, dims_one), 0);
+        SET(others, P.z);
+        SET(P.first, P.x);
+        CHECK_INDEX(hcq_queue_host(P.second, host_nothing, NULL), 0); /* held till that has run */
+        CHECK_OK(hcq_queue_access(P.second, 0, P.x, HCQ_ARG_IN));
+        both[0] = submit_on(0, runs, NULL);
+        CHECK_OK(SUBMIT(P.dev, P.second, NULL, .flags = HCQ_UNORDERED, .waits = both,
+                        .wait_count = 1 + sets));
+        beside_while(0);
+        hcq_point one = submit_on(1, P.first, NULL);
+        DONE(one);
+        CHECK_OK(hcq_signal_set(P.signal, 1));
+        for (int i = 0; i < 6000; i++) {
+            (void)submit_on(1, others, NULL);
+        }
+        __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
+        CHECK_U64(races_of(P.dev), 1 - sets);
+    }
+}
+
+/* A value that was read says which raise it is; a wait for it only that it, or a later one, is. */
+TEST(a_value_that_is_read) {
+    SKIP_IF(!is_cpu(), "the CPU's kernels");
+    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    for (int reads = 0; reads < 2; reads++) {
+        uint64_t value = 0;
+        hcq_point at = {{0}, 5};
+        program_open(0);
+        at.signal = P.signal;
+        beside_state = 0;
+        CHECK_INDEX(hcq_queue_exec(P.first, make_beside(), &P.y.address, 8, dims_one, dims_one),
+                    0);
+        CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 7)) >= 0);
+        SET(P.second, P.x);
+        CHECK(hcq_queue_signal(P.second, hcq_at(P.signal, 5)) >= 0);
+        hcq_point one = submit_on(0, P.first, NULL);
+        beside_while(0);
+        (void)submit_on(1, P.second, NULL);
+        while (reads && value < 5) {
+            CHECK_OK(hcq_signal_value(P.signal, &value));
+        }
+        DONE_IF(!reads, at);
+        CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
+        CHECK_U64(test_query(P.dev, HCQ_QUERY_RACES), !reads);
+        __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
+        DONE(one);
     }
 }
 
@@ -1165,6 +1333,36 @@ TEST(threads_have_orders_of_their_own) {
         CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
         CHECK_U64(test_query(P.dev, HCQ_QUERY_RACES), !right);
     }
+}
+
+/* What was seen before the first device asked for that, all threads have seen. */
+TEST(threads_that_come_later) {
+    const uint32_t word = 1;
+    program_open(0);
+    CHECK_OK(hcq_copyin(P.x, &word, sizeof word));
+    hcq_device *other = OPEN_WITH(1, .flags = HCQ_DEVICE_CHECK_THREADS);
+    SET(P.first, P.x);
+    (void)submit_on(0, P.first, NULL);
+    CHECK_U64(races_of(P.dev), 0);
+    CHECK_OK(hcq_close(other));
+}
+
+/* A copy that could not wait has touched nothing. */
+TEST(a_copy_that_times_out) {
+    static char out[BYTES];
+    program_open(0);
+    CHECK_OK(hcq_close(P.dev));
+    P.dev = OPEN_WITH(0, .compute_lanes = 2, .timeout_ns = 1000000);
+    hcq_queue *q = labelled(HCQ_COMPUTE, "held");
+    hcq_buffer x = words_of();
+    hcq_signal gate = make_signal(P.dev, 0);
+    SET(q, x);
+    CHECK(hcq_queue_wait(q, hcq_at(gate, 1)) >= 0);
+    hcq_point done = submit_on(0, q, NULL);
+    CHECK(hcq_copyout(out, x, BYTES) != HCQ_OK);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    DONE(done);
+    CHECK_U64(races_of(P.dev), 0);
 }
 
 /* Of memory that no buffer has nothing can be declared. */
