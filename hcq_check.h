@@ -9,8 +9,9 @@
    orders them and not by when they ran: on the first run, also where they never met. It
    tells the logger, once for each pair of commands: both, the bytes, the order that is
    there, and the calls that are missing. HCQ_QUERY_RACES counts them, hcq_device_dump
-   repeats them, and with HCQ_DEVICE_CHECK_FAILS the submission whose command comes second
-   fails with HCQ_ERROR_RACE, from its segment on.
+   repeats them, also lines too long for a log, and with HCQ_DEVICE_CHECK_FAILS the submission
+   whose command comes second fails with HCQ_ERROR_RACE, from its segment on. Another one
+   with the first, or with what its lane did before, may not be told then: mend, and look again.
 
    What orders. Commands of a queue, but for HCQ_OVERLAP; submissions of a lane, but for
    HCQ_UNORDERED; a wait behind what raises its signal to that value or, where several
@@ -19,14 +20,14 @@
    host commands. A host command goes by what hcq_queue_access says of it. All threads of
    the host are one: what a call of any of them has seen orders every later call. With
    HCQ_DEVICE_CHECK_THREADS each has its own order, and hcq_check_meet tells how two of
-   them meet, by a mutex say.
+   them meet, by a mutex say; what one that ended has not seen over is kept.
 
    Which bytes. Copies, fills, writes and grids have their own, arguments of kernels those
    that hcq_queue_access states. Of another argument nobody knows which bytes the kernel
    touches between its address and the end of the buffer: that gives a `possible` race,
    logged with HCQ_OK (the default logger shows that, too), which fails and counts nothing.
    What the host reads and writes through hcq_buffer.host, or the memory it imported, it
-   declares by hcq_check_host.
+   declares by hcq_check_host. Memory of a buffer that is imported as well counts as two.
 
    Also: memory used that hcq_alloc_after has not given yet, bytes copied that nobody ever
    wrote (of memory that the host does not see), imported memory used by the host again
@@ -66,7 +67,8 @@ extern "C" {
    host memory that buffers have, through hcq_buffer.host or as imported. Call it where that
    begins. Nothing, if no device is checked.
    Threads: any.
-   Errors:  HCQ_ERROR_INVALID (no living buffer has any of it; NULL, no bytes, no access). */
+   Errors:  HCQ_ERROR_INVALID (no living buffer has any of it; NULL, no access, no bytes or
+            more than there are). */
 HCQ_API hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t access);
 /* With HCQ_DEVICE_CHECK_THREADS: orders what this thread does next behind what others did
    before they called this with the same `object`, whatever that is. Always HCQ_OK.
@@ -501,6 +503,7 @@ static hcqi_releases *hcqi_releases_of(hcqi_signal *s) {
 }
 
 static void hcqi_releases_drop(hcqi_releases *r, uint32_t count) {
+    if (count == 0) { return; }        /* of no list, maybe */
     for (uint32_t i = 0; i < count; i++) { hcqi_moment_drop(&r->list[i].moment); }
     r->count -= count;
     memmove(r->list, r->list + count, r->count * sizeof *r->list);
@@ -1830,7 +1833,8 @@ HCQI_DEF hcq_result hcq_check_host(const void *ptr, uint64_t size, uint32_t acce
                     : access == HCQ_ARG_INOUT ? HCQI_READ | HCQI_WRITE : 0;
     int found = 0;
     hcqi_enter();
-    HCQI_LEAVE_UNLESS(NULL, ptr != NULL && size != 0, HCQ_ERROR_INVALID, "ptr: is NULL or empty");
+    HCQI_LEAVE_UNLESS(NULL, ptr != NULL && end > first, HCQ_ERROR_INVALID,
+                      "ptr: is NULL, or its bytes are none or too many");
     HCQI_LEAVE_UNLESS(NULL, does != 0, HCQ_ERROR_INVALID,
                       "access: is not HCQ_ARG_IN, _OUT or _INOUT");
     HCQI_DEVICES(dev) {
@@ -1957,8 +1961,10 @@ static void hcqi_ends_prune(const hcq_device *dev, const hcqi_past *floor) {
     e->first += over;
     e->count -= over;
     hcqi_order.items -= over;
-    memmove(e->list, e->list + over, e->count * sizeof *e->list);
-    memset(e->list + e->count, 0, over * sizeof *e->list);
+    if (over != 0) {
+        memmove(e->list, e->list + over, e->count * sizeof *e->list);
+        memset(e->list + e->count, 0, over * sizeof *e->list);
+    }
     hcqi_past_purge(&e->prefix);
 }
 
@@ -1967,7 +1973,7 @@ static void hcqi_releases_prune(hcqi_releases *r, const hcqi_past *floor) {
     while (over < r->count && hcqi_past_has(floor, r->list[over].moment.at)) {
         r->base = r->list[over++].value;
     }
-    if (over != 0) { hcqi_releases_drop(r, over); }
+    hcqi_releases_drop(r, over);
 }
 
 static void hcqi_order_prune(void) {

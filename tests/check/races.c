@@ -1373,6 +1373,7 @@ TEST(declarations_are_refused) {
     CHECK_RESULT(hcq_check_host(P.x.host, 0, HCQ_ARG_IN), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_check_host(P.x.host, 4, HCQ_ARG_U32), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_check_host(own, 4, HCQ_ARG_IN), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_check_host((char *)P.x.host + 64, UINT64_MAX, HCQ_ARG_IN), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_check_host(P.x.host, 4, HCQ_ARG_INOUT));
     CHECK_OK(hcq_check_meet(NULL));
 }
