@@ -733,6 +733,9 @@ typedef struct hcqi_cuda_mapping {
     uint32_t users;                    /* memories */
 } hcqi_cuda_mapping;
 
+/* Of what several devices share, which may stay when the first one has closed. */
+static const hcq_memory_hooks hcqi_cuda_kept = { hcqi_malloc, hcqi_mfree, NULL };
+
 /* A range that is registered, once in a process for all its devices; a mapping or an
    import is one or several of these. */
 typedef struct hcqi_cuda_pages {
@@ -742,7 +745,6 @@ typedef struct hcqi_cuda_pages {
     uint32_t users;
     int owned;                         /* else somebody else has pinned it */
     uint32_t read_only;                /* for devices, too: the host's pages are */
-    hcq_memory_hooks hooks;            /* of the device that registered them */
     hcqi_cu_context context;           /* its, which stays as long */
     int ordinal, retained;
 } hcqi_cuda_pages;
@@ -752,7 +754,6 @@ typedef struct hcqi_cuda_pages {
 typedef struct hcqi_cuda_shared {
     struct hcqi_cuda_shared *next;
     hcqi_cu_context context;
-    hcq_memory_hooks hooks;            /* of the first device */
     struct hcqi_cuda_device *devices;
     hcqi_cu_module module;             /* hcq's own kernels, under hcqi_cuda_module_lock */
     hcqi_cu_function stamp, fill, copy;
@@ -1185,14 +1186,14 @@ static void hcqi_cuda_late_free(hcqi_cuda_device *d) {
     }
     hcq_backend_lock(0);
     for (uint32_t i = 0; i < count; i++) { hcqi_cuda_memory_free(d, &late[i]); }
-    if (late != NULL) { hcqi_delete(&shared->hooks, late, capacity * sizeof *late); }
+    if (late != NULL) { hcqi_delete(&hcqi_cuda_kept, late, capacity * sizeof *late); }
 }
 
 /* Keeps what would wait; 0: it cannot, or need not be kept. */
 static int hcqi_cuda_late_put(hcqi_cuda_shared *shared, const hcq_memory *memory) {
     hcq_backend_lock(1);
     int keeps = !hcqi_cuda_is_idle(shared) &&
-                HCQI_GROW(&shared->hooks, shared->late, shared->late_capacity,
+                HCQI_GROW(&hcqi_cuda_kept, shared->late, shared->late_capacity,
                           shared->late_count + 1u);
     if (keeps) { shared->late[shared->late_count++] = *memory; }
     hcq_backend_lock(0);
@@ -1394,7 +1395,7 @@ static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
         (void)d->api->CtxPopCurrent(&popped);
     }
     if (pages->retained) { (void)d->api->DevicePrimaryCtxRelease(pages->ordinal); }
-    hcqi_delete(&pages->hooks, pages, sizeof *pages);
+    hcqi_delete(&hcqi_cuda_kept, pages, sizeof *pages);
 }
 
 /* The range that somebody has pinned around `at`, or 0. */
@@ -1421,9 +1422,8 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
     void *host = HCQ_PTR(void, first);
     uint64_t begin, stop;
     hcqi_cuda_pages *pages = HCQI_CAST(
-        hcqi_cuda_pages *, hcqi_new(&d->driver->hooks, sizeof *pages));
+        hcqi_cuda_pages *, hcqi_new(&hcqi_cuda_kept, sizeof *pages));
     if (pages == NULL) { return HCQI_CU_OUT_OF_MEMORY; }
-    pages->hooks = d->driver->hooks;
     pages->context = d->context;
     pages->ordinal = d->ordinal;
     pages->retained =
@@ -3649,10 +3649,9 @@ static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = hcqi_cuda_contexts;
     while (shared != NULL && shared->context != d->context) { shared = shared->next; }
     if (shared == NULL) {
-        shared = HCQI_CAST(hcqi_cuda_shared *, hcqi_new(&d->driver->hooks, sizeof *shared));
+        shared = HCQI_CAST(hcqi_cuda_shared *, hcqi_new(&hcqi_cuda_kept, sizeof *shared));
         if (shared != NULL) {
             shared->context = d->context;
-            shared->hooks = d->driver->hooks;
             shared->next = hcqi_cuda_contexts;
             hcqi_cuda_contexts = shared;
         }
@@ -3680,8 +3679,8 @@ static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
     hcq_backend_lock(0);
     if (!last) { return; }
     if (has_context && shared->module != NULL) { (void)d->api->ModuleUnload(shared->module); }
-    hcqi_delete(&shared->hooks, shared->late, shared->late_capacity * sizeof *shared->late);
-    hcqi_delete(&shared->hooks, shared, sizeof *shared);
+    hcqi_delete(&hcqi_cuda_kept, shared->late, shared->late_capacity * sizeof *shared->late);
+    hcqi_delete(&hcqi_cuda_kept, shared, sizeof *shared);
 }
 
 static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *shared) {
