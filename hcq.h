@@ -436,7 +436,7 @@ typedef struct hcq_device_desc {
     uint32_t versions;                 /* versions of a bound queue [2] */
     uint32_t inflight;                 /* handed over per lane; then submit waits [4096] */
     uint32_t held_pool;                /* pool for held submissions [4096] */
-    uint32_t held_limit;               /* more are refused: HCQ_ERROR_LIMIT [4194304] */
+    uint32_t held_limit;               /* with so many none is taken: _LIMIT [4194304] */
     uint32_t failure_ranges;           /* runs of failed submissions kept apart [65536] */
     uint64_t cache_bytes;              /* freed, kept for reuse [256 MiB]; HCQ_NEVER: none */
     uint64_t staging_bytes;            /* of one piece; small copies share it [2 MiB] */
@@ -477,8 +477,8 @@ typedef enum hcq_query {
     HCQ_QUERY_ALLOCATED_BYTES,         /* by living buffers */
     HCQ_QUERY_CACHED_BYTES,            /* freed, kept for reuse or not yet reached */
     HCQ_QUERY_SUBMISSIONS,             /* numbers given out */
-    HCQ_QUERY_HELD,                    /* submissions held back now */
-    HCQ_QUERY_PENDING,                 /* submissions not done now, held ones too */
+    HCQ_QUERY_HELD,                    /* submissions held back now; n queues: n + 1 */
+    HCQ_QUERY_PENDING,                 /* not done now, held ones too, as HELD */
     HCQ_QUERY_COUNTER_SWAPS,           /* of all lanes */
     HCQ_QUERY_PACKETS_COPIED,          /* by encoding queues */
     HCQ_QUERY_PACKETS_PATCHED,         /* by updates and variables */
@@ -641,8 +641,8 @@ HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
 
 /* Copies `size` bytes between host and buffers of any devices, after everything
    submitted earlier on them (HCQ_UNORDERED: not), and returns when it is done.
-   After HCQ_TIMEOUT any part of dst may have been, and, but for host memory,
-   may still be written. Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
+   After HCQ_TIMEOUT any part of dst may have been, and, but for host memory
+   that is no buffer's, may still be written. Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
 
@@ -727,7 +727,8 @@ enum {
 /* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. Nobody
    looks for addresses in it: keep what they name, tell by hcq_queue_access. */
 #define HCQ_ARG_STRUCT(size, align)                                                \
-    ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)(size) << 8 | (uint32_t)(align) << 24)
+    ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)((size) > 65535 ? 0 : (size)) << 8 |    \
+     (uint32_t)(align) << 24)
 
 /* Code for a device other than the CPU, read during hcq_program_create. */
 typedef struct hcq_code {
@@ -788,10 +789,9 @@ HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program, const h
                                              uint32_t buffer_count, const uint64_t *values,
                                              uint32_t value_count, void *block, size_t block_size);
 
-/* Runs a program once, after everything submitted earlier on its device.
-   `device_ns` NULL: returns at once; else waits, for held work, too, up to the
-   device's timeout, and stores the time the kernel took.
-   Errors: as hcq_queue_exec and hcq_wait. */
+/* Runs a program once, after everything submitted earlier on its device; unless
+   `device_ns` is NULL waits, for held work, too, up to the device's timeout, and
+   stores the time the kernel took. Errors: as hcq_queue_exec and hcq_wait. */
 HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
                                     hcq_dims grid, hcq_dims block, uint64_t *device_ns);
 
@@ -2088,6 +2088,7 @@ typedef struct hcqi_plan {
     } devices[HCQI_MAX_DEVICES];
     uint32_t device_count, home;       /* home: where the graph is submitted to */
     hcqi_set inputs, written, stored;  /* stored: by copies, fills and writes */
+    uint8_t aligns[HCQ_MAX_VALUES];    /* of inputs: what fills and grids need */
 } hcqi_plan;
 
 /* Only hcq_graph_create names these rooms: a program that makes no graphs is without them. */
@@ -2189,6 +2190,8 @@ struct hcq_queue {
     uint32_t count, packet_capacity, meta_capacity;
     uint8_t *arena;
     uint32_t arena_size, arena_capacity;
+    void *outgrown;                    /* the one before, until the next command begins */
+    uint32_t outgrown_size;
     hcqi_allocation **names;
     uint32_t name_count, name_capacity;
     hcqi_stated *stated;
@@ -5692,7 +5695,12 @@ static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint6
     memcpy(field, &grown, sizeof grown);
     *capacity = now;
     hcqi_leave();
-    hcqi_delete(hooks, items, old * item);
+    if (field == (void *)&q->arena) {  /* what is copied into it may be of it */
+        q->outgrown = items;
+        q->outgrown_size = old;
+    } else {
+        hcqi_delete(hooks, items, old * item);
+    }
     return 1;
 }
 
@@ -5736,6 +5744,8 @@ static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_
                                     uint32_t bytes) {
     HCQI_PASS(hcqi_queue_check(q));
     HCQI_PASS(q->sticky);
+    hcqi_delete(&q->dev->hooks, q->outgrown, q->outgrown_size);
+    q->outgrown = NULL;
     uint32_t index = q->count, arena = (q->arena_size + 15) & ~(uint32_t)15;
     int room = HCQI_ROOM(q, q->packets, q->packet_capacity, (uint64_t)index + 1) &&
                HCQI_ROOM(q, q->metas, q->meta_capacity, (uint64_t)index + 1) &&
@@ -6090,6 +6100,7 @@ static HCQI_COLD hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *prog
     uint32_t index = q->count, *most = q->packets[index].u.exec.grid;
     hcqi_meta *m = &q->metas[index];
     HCQI_PASS(hcqi_operand_take(q, index, "grid", at, HCQI_GRID_BYTES, &op));
+    HCQI_CHECK(q, index, op.dev != NULL, HCQ_ERROR_INVALID, "grid: is not a buffer");
     HCQI_CHECK(q, index, op.address % 4 == 0, HCQ_ERROR_INVALID, "grid: not a multiple of 4");
     hcq_result why = hcqi_operand_see(program->dev, &op);
     HCQI_CHECK(q, index, why == HCQ_OK, why, "grid: '%s' cannot see it", program->dev->label);
@@ -6159,12 +6170,12 @@ static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *
     hcqi_meta *m = &q->metas[index];
     HCQI_PASS(hcqi_operand_take(q, index, "dst", dst, size, to));
     HCQI_PASS(hcqi_operand_take(q, index, "src", src, size, from));
-    int both = to->dev != NULL && from->dev != NULL; /* not brought by submissions */
+    int both = to->dev != NULL && from->dev != NULL && /* not brought by submissions */
+               hcqi_allocation_lives(to->a) && hcqi_allocation_lives(from->a);
     int overlap = both && to->dev == from->dev &&
                   hcqi_ranges_overlap(to->address, from->address, size);
     HCQI_CHECK(q, index, !overlap, HCQ_ERROR_INVALID, "dst: overlaps src");
     hcq_device *dev = q->graph == NULL ? q->dev : to->dev;
-    both &= hcqi_allocation_lives(to->a) && hcqi_allocation_lives(from->a);
     if (both) {                        /* else it fails */
         hcq_result place = hcqi_copy_place(dev, to, from, &dev);
         HCQI_CHECK(q, index, place == HCQ_OK || place == HCQ_ERROR_FOREIGN, place,
@@ -6831,23 +6842,34 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
     return hcqi_update_end(queue, p, 1);
 }
 
-/* Of as many new bytes; 0 = there are not so many. */
-static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old,
+/* What was said of the bytes of argument `name`, those of its buffer up to another argument's, is
+   so of the new ones; 0 = there are not so many. */
+static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint32_t name,
                                         uint64_t address, hcqi_allocation *a) {
-    if (q->metas[index].stated == 0) { return 1; }
+    const hcqi_meta *m = &q->metas[index];
+    if (m->stated == 0) { return 1; }
+    const hcqi_allocation *was = q->names[m->name_first + name];
     const hcqi_input *in = a == NULL ? hcqi_placeholder_find(q, address) : NULL;
     uint64_t left = a == NULL ? in->size - hcqi_placeholder_offset(address)
                               : a->memory.size - (address - a->memory.address);
-    for (uint32_t at = q->metas[index].stated; at != 0; at = q->stated[at - 1].next) {
-        const hcqi_stated *t = &q->stated[at - 1];
-        if (t->address == old && t->size > left) { return 0; }
+    uint64_t old = hcqi_name_address(q, index, name);
+    uint64_t end = was != NULL ? was->memory.address + was->memory.size
+                               : ((old >> HCQI_TAG_SHIFT) + 1) << HCQI_TAG_SHIFT;
+    for (uint32_t k = 0; k < m->name_count; k++) {
+        uint64_t other = hcqi_name_address(q, index, k);
+        if (other > old && other < end) { end = other; }
     }
-    for (uint32_t at = q->metas[index].stated; at != 0; at = q->stated[at - 1].next) {
-        hcqi_stated *t = &q->stated[at - 1];
-        if (t->address != old) { continue; }
-        hcqi_name_set(&t->a, a);
-        t->dev = a == NULL ? in->dev : a->dev;
-        t->address = address;
+    for (int moves = 0; moves < 2; moves++) {
+        for (uint32_t at = m->stated; at != 0; at = q->stated[at - 1].next) {
+            hcqi_stated *t = &q->stated[at - 1];
+            if (t->a != was || t->address < old || t->address >= end) { continue; }
+            uint64_t offset = t->address - old;
+            if (!moves && (offset > left || t->size > left - offset)) { return 0; }
+            if (!moves) { continue; }
+            hcqi_name_set(&t->a, a);
+            t->dev = a == NULL ? in->dev : a->dev;
+            t->address = address + offset;
+        }
     }
     return 1;
 }
@@ -6873,9 +6895,9 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32
         HCQI_PASS(hcqi_arg_check(queue, p->index, program, arg, bytes, &a));
     }
     if (buffer && !brought) {
-        uint64_t address, old = hcqi_name_address(queue, p->index, name);
+        uint64_t address;
         memcpy(&address, value, sizeof address);
-        HCQI_CHECK(queue, p->index, hcqi_update_stated(queue, p->index, old, address, a),
+        HCQI_CHECK(queue, p->index, hcqi_update_stated(queue, p->index, name, address, a),
                    HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
         hcqi_name_set(&queue->names[m->name_first + name], a);
     }
@@ -7064,6 +7086,7 @@ static void hcqi_queue_free(hcq_queue *q, int apart) {
     hcqi_delete(hooks, q->packets, q->packet_capacity * sizeof *q->packets);
     hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
     hcqi_delete(hooks, q->arena, q->arena_capacity);
+    hcqi_delete(hooks, q->outgrown, q->outgrown_size);
     hcqi_delete(hooks, q->names, q->name_capacity * sizeof *q->names);
     hcqi_delete(hooks, q->stated, q->stated_capacity * sizeof *q->stated);
     hcqi_delete(hooks, q->patches, q->patch_capacity * sizeof *q->patches);
@@ -9962,7 +9985,8 @@ static hcq_result hcqi_import_room(hcq_device *dev, uint64_t first, uint64_t siz
 HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, uint32_t flags,
                                hcq_buffer *buffer) {
     const char *bad = buffer == NULL ? "buffer: is NULL" : ptr == NULL ? "ptr: is NULL"
-                    : size == 0 ? "size: is 0" : flags != 0 ? "flags: unknown bits" : NULL;
+                    : size == 0 ? "size: is 0" : size > SIZE_MAX / 2 ? "size: is too large"
+                    : flags != 0 ? "flags: unknown bits" : NULL;
     uint64_t first = (uint64_t)(uintptr_t)ptr;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     HCQI_PASS(hcqi_device_enter(device));
@@ -10984,6 +11008,7 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_
     hcq_point done;
     uint64_t start = 0, end = 0, began = hcq_now_ns();
     hcq_result r = HCQ_OK;
+    if (device_ns != NULL) { *device_ns = 0; }
     for (int i = 0; i < 2 && r == HCQ_OK && device_ns != NULL; i++) {
         r = hcq_signal_create(dev, 0, &times[i]);
     }
@@ -11001,7 +11026,7 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_
         hcq_signal_timestamp(times[0], &start);
         hcq_signal_timestamp(times[1], &end);
         if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
-        *device_ns = end - start;
+        if (r == HCQ_OK) { *device_ns = end - start; }
     }
     for (int i = 0; i < 2; i++) {
         if (times[i].id != 0) { hcq_signal_destroy(times[i]); }
@@ -12177,11 +12202,17 @@ static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t addre
     return 1;
 }
 
-/* Was something stated of the bytes at `address` by command `i`? */
-static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
-    uint32_t at = q->metas[i].stated;
-    while (at != 0 && q->stated[at - 1].address != address) { at = q->stated[at - 1].next; }
-    return at != 0;
+/* Does what was stated at `address` say all of an argument of command `i` there? What several
+   arguments are that have it, that has to be stated. */
+static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address, uint32_t access) {
+    uint32_t stated = 0, same = 0;
+    for (uint32_t at = q->metas[i].stated; at != 0; at = q->stated[at - 1].next) {
+        if (q->stated[at - 1].address == address) { stated |= q->stated[at - 1].access; }
+    }
+    for (uint32_t k = 0; stated != 0 && k < q->metas[i].name_count; k++) {
+        same += hcqi_name_address(q, i, k) == address;
+    }
+    return stated != 0 && (same == 1 || (access & ~stated) == 0);
 }
 
 /* Lists what a call reads and writes, a copy's target first; 0 = out of memory. */
@@ -12208,14 +12239,18 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
             access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
                      (arg == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
             size = grid ? HCQI_GRID_BYTES : 0;
-            if (!grid && hcqi_touch_stated(q, i, address)) { continue; }
+            if (!grid && hcqi_touch_stated(q, i, address, access)) { continue; }
         }
         ok = hcqi_touch_add(q, q->names[m->name_first + k], address, size, access);
         uint32_t input = hcqi_placeholder_number(address);
+        if (!hcqi_is_placeholder(address) || input >= HCQ_MAX_VALUES) { continue; }
+        uint8_t *align = &hcqi_plan_of(q)->aligns[input];
+        uint32_t own = 1;
+        if (p->kind == HCQ_COMMAND_FILL) { own = p->value_size; }
+        if (p->kind == HCQ_COMMAND_EXEC && size == HCQI_GRID_BYTES) { own = 4; }
+        if (*align < own) { *align = (uint8_t)own; }
         int stores = k == 0 && p->kind != HCQ_COMMAND_EXEC;
-        if (stores && hcqi_is_placeholder(address) && input < HCQ_MAX_VALUES) {
-            hcqi_set_add(&hcqi_plan_of(q)->stored, input);
-        }
+        if (stores) { hcqi_set_add(&hcqi_plan_of(q)->stored, input); }
     }
     for (uint32_t at = m->stated; ok && at != 0; at = q->stated[at - 1].next) {
         const hcqi_stated *t = &q->stated[at - 1];
@@ -13163,6 +13198,9 @@ static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcq
         int stored = hcqi_set_has(&q->graph->plan.stored, n);
         HCQI_REFUSE_UNLESS(q->dev, !stored || !op.a->memory.read_only, HCQ_ERROR_INVALID,
                            "values: number %u, an input, " HCQI_READ_ONLY, n);
+        uint32_t align = q->graph->plan.aligns[n];
+        HCQI_REFUSE_UNLESS(q->dev, op.address % (align | !align) == 0, HCQ_ERROR_INVALID,
+                           "values: number %u, an input, is not a multiple of %u", n, align);
         hcqi_touch_set(q, &inputs[n], op.a, op.address, input->size);
     }
     return HCQ_OK;

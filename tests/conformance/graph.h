@@ -226,6 +226,45 @@ TEST(appended_commands_keep_their_accesses) {
     CHECK(text[1][0] != 0 && strcmp(text[1], text[2]) == 0);
 }
 
+enum { LATE_BYTES = 65536 };
+
+typedef struct late_args { uint64_t x, y; } late_args;
+
+static void late_cpu(const void *args, const hcq_block *block) {
+    const late_args *a = HCQ_ARGS(late_args, args);
+    (void)block;
+    usleep(20000);
+    HCQ_PTR(uint32_t, a->y)[0] = HCQ_PTR(uint32_t, a->y)[LATE_BYTES / 4] = 7;
+}
+
+/* An argument that is updated has all that was said of its buffer; what two arguments at one
+   address are counts for both: a copy of what the kernel writes comes behind it. */
+TEST(updated_arguments_keep_what_was_said) {
+    NEEDS_CPU_KERNELS("one that sleeps");
+    hcq_program *late = make_kernel(T.dev, (hcq_program_desc)HCQ_CPU_PROGRAM(
+                                               "late", late_cpu, HCQ_ARG_IN, HCQ_ARG_OUT));
+    for (int way = 0; way < 3; way++) {
+        hcq_buffer from[2], out = make_words(T.dev, LATE_BYTES / 4), unread = make_words(T.dev, 1);
+        hcq_queue *g = make_graph();
+        hcq_point done;
+        for (int i = 0; i < 2; i++) { from[i] = make_words(T.dev, LATE_BYTES / 2); }
+        hcq_buffer old = from[way != 0], read = hcq_view(from[0], LATE_BYTES, LATE_BYTES);
+        late_args args = {way == 2 ? from[0].address : unread.address, old.address};
+        CHECK_INDEX(record_one(g, late, &args, sizeof args), 0);
+        if (way == 2) {
+            CHECK_OK(hcq_queue_access(g, 0, from[0], HCQ_ARG_IN));
+        } else {
+            CHECK_OK(hcq_queue_access(g, 0, hcq_view(old, 0, 64), HCQ_ARG_OUT));
+            CHECK_OK(hcq_queue_access(g, 0, hcq_view(old, LATE_BYTES, LATE_BYTES), HCQ_ARG_OUT));
+        }
+        CHECK_INDEX(hcq_queue_copy(g, out, read, LATE_BYTES), 1);
+        CHECK_OK(way ? hcq_queue_update_arg(g, 0, 8, &from[0].address, 8) : HCQ_OK);
+        CHECK_OK(hcq_queue_submit(g, T.dev, &done));
+        WAIT_OK(done);
+        CHECK_U64(READ32(out, 0), 7);
+    }
+}
+
 /* ---- memory ---- */
 
 /* One memory under two names: it is the same bytes in the plan, and an alias of an

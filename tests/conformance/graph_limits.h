@@ -85,6 +85,24 @@ TEST(stated_access_follows_updates) {
     CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_CLOSED);
 }
 
+/* A fill's value and a grid have their alignment in an input, too. */
+TEST(inputs_are_aligned) {
+    const hcq_buffer a = make_words(T.dev, 32);
+    const add_args args = {make_words(T.dev, 1).address, 1, 1};
+    hcq_point done;
+    for (int grid = 0; grid < 2; grid++) {
+        hcq_queue *g = make_graph();
+        hcq_buffer in = hcq_graph_input(g, 0, NULL, 64);
+        hcq_buffer odd = hcq_view(a, grid ? 2 : 4, 64), even = hcq_view(a, 8, 64);
+        CHECK_INDEX(grid ? hcq_queue_exec_indirect(g, make_add(T.dev), &args, sizeof args, in,
+                                                   dims_one, dims_one)
+                         : hcq_queue_fill(g, in, 64, 0, 8), 0);
+        CHECK_RESULT(launch_inputs(g, &odd, 1, &done), HCQ_ERROR_INVALID);
+        CHECK_OK(launch_inputs(g, &even, 1, &done));
+        WAIT_OK(done);
+    }
+}
+
 /* ---- limits ---- */
 
 /* A launch for which a device has no room left takes a number on none. */

@@ -19,6 +19,20 @@ static uint32_t limits_until(uint32_t most) {
 
 /* ---- how many at once ---- */
 
+/* What would wrap is refused, and a grid from nowhere. */
+TEST(sizes_that_wrap) {
+    static uint32_t words[64];
+    const hcq_buffer hole = {.size = sizeof(hcq_dims)};
+    const add_args args = {0};
+    hcq_program_desc desc = {.label = "wraps", .cpu = add_cpu, .args = {HCQ_ARG_STRUCT(65537, 1)}};
+    hcq_program *program;
+    hcq_buffer b;
+    CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_import(T.dev, words, UINT64_MAX, 0, &b), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_queue_exec_indirect(make_queue(T.dev, HCQ_COMPUTE), make_add(T.dev), &args,
+                                         sizeof args, hole, dims_one, dims_one), HCQ_ERROR_INVALID);
+}
+
 TEST(any_number_in_flight) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);

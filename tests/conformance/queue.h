@@ -80,6 +80,25 @@ TEST(every_command) {
     CHECK_U64(READ32(a, 0), 7);        /* nothing ran */
 }
 
+/* What was read back of a queue may be recorded into it again. */
+TEST(record_what_was_read_back) {
+    enum { TIMES = 200 };
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 3);
+    hcq_command c;
+    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 0);
+    CHECK_INDEX(record_word(q, hcq_view(a, 4, 8), 0x500000004ull, 8), 1);
+    for (int32_t i = 2; i < TIMES; i += 2) {
+        CHECK_OK(hcq_queue_command(q, i - 2, &c));
+        CHECK_INDEX(hcq_queue_exec(q, c.program, c.args, c.args_size, c.grid, c.block), i);
+        CHECK_OK(hcq_queue_command(q, i - 1, &c));
+        CHECK_INDEX(hcq_queue_write(q, c.dst, c.data, (uint32_t)c.size), i + 1);
+    }
+    RUN_OK(q, T.dev);
+    CHECK_U64(READ32(a, 0), TIMES / 2);
+    CHECK(READ32(a, 1) == 4 && READ32(a, 2) == 5);
+}
+
 TEST(append_recordings) {
     hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *empty = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
