@@ -329,7 +329,7 @@ HCQ_FN u32 hcqi_k_end(u32 id, u32 size, u32 n) {
 #define HCQI_K_LOCAL(t, part) for (u32 t = 0; t < block.size.part; t++)
 #define HCQI_K_LOCAL_BELOW(t, n)                                                   \
     for (u32 t = 0, hcqi_k_##t = hcqi_k_end(0, block.size.x, n); t < hcqi_k_##t; t++)
-#define hcqi_k_barrier() 1
+#define HCQI_K_MEET
 
 #define HCQI_K_ATOMIC(place, value, next)                                          \
     __extension__({                                                                \
@@ -384,11 +384,12 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQI_K_EACH(i, part, n)                                                    \
     HCQI_K_ONCE for (u32 i = block.id.part * block.size.part + HCQI_K_THREAD.part, \
                          hcqi_k_##i = 0u; hcqi_k_##i < 1u; hcqi_k_##i++)           \
-        if (i < (n))
+        if (i >= (n)) {} else
 #define HCQI_K_LOCAL(t, part)                                                      \
     HCQI_K_ONCE for (u32 t = HCQI_K_THREAD.part, hcqi_k_##t = 0u; hcqi_k_##t < 1u; \
                      hcqi_k_##t++)
-#define HCQI_K_LOCAL_BELOW(t, n) HCQI_K_LOCAL(t, x) if (t < (n))
+#define HCQI_K_LOCAL_BELOW(t, n) HCQI_K_LOCAL(t, x) if (t >= (n)) {} else
+#define HCQI_K_MEET if (!hcqi_k_barrier()) {} else /* an else behind it is not of this if */
 #endif
 #ifdef HCQI_K_CHECK /* hcq_kernel.sh looks what a thread changes outside of its loop */
 #define HCQ_FOR_X(i, ni) (void)[=](u32 i)
@@ -403,11 +404,11 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQ_FOR_X(i, ni)
 #define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) HCQI_K_EACH(k, z, nk) HCQ_FOR_XY(i, ni, j, nj)
 #define HCQI_K_LOCAL_X(t) HCQI_K_THREADS HCQI_K_LOCAL(t, x)
-#define HCQ_PHASE_BELOW(t, n) if (hcqi_k_barrier()) HCQI_K_THREADS HCQI_K_LOCAL_BELOW(t, n)
-#define HCQ_PHASE_X(t) if (hcqi_k_barrier()) HCQI_K_LOCAL_X(t)
-#define HCQ_PHASE_XY(t, u) if (hcqi_k_barrier()) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
+#define HCQ_PHASE_BELOW(t, n) HCQI_K_MEET HCQI_K_THREADS HCQI_K_LOCAL_BELOW(t, n)
+#define HCQ_PHASE_X(t) HCQI_K_MEET HCQI_K_LOCAL_X(t)
+#define HCQ_PHASE_XY(t, u) HCQI_K_MEET HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
 #define HCQ_PHASE_XYZ(t, u, v)                                                     \
-    if (hcqi_k_barrier()) HCQI_K_LOCAL(v, z) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
+    HCQI_K_MEET HCQI_K_LOCAL(v, z) HCQI_K_LOCAL(u, y) HCQI_K_LOCAL_X(t)
 #endif
 
 HCQ_BUFFERS(i8s, i8, 1); HCQ_BUFFERS(u8s, u8, 1); HCQ_BUFFERS(i16s, i16, 2);

@@ -523,6 +523,18 @@ TEST(test_matmul) {
     check_near(out, c, N * N, 0);
 }
 
+TEST(test_choose) {
+    for (uint32_t which = 0; which < 3; which++) {
+        static const uint32_t ends[] = {5, 64, 8};
+        uint32_t y[64] = {0};
+        hcq_buffer b = put(y, sizeof y);
+        choose_args args = {b.address, which, 5};
+        RUN(choose, args, hcq_dim(1, 1, 1), any);
+        for (uint32_t i = 0; i < ends[which]; i++) { y[i] = which + 1; }
+        CHECK_BYTES(b, y, sizeof y);
+    }
+}
+
 TEST(test_atoms) {
     enum { N = 600 };
     int32_t x[N], at[4] = {0, 5, -5, 0};
