@@ -48,9 +48,10 @@
    body is phases, HCQ_PHASE_X(t) { }, _XY, _XYZ, or HCQ_PHASE_BELOW(t, n), for the
    threads t of the block: what one stored in shared memory the next one sees. `for` and
    `if` may stand around them if they go the same way for all threads. Nothing else
-   lives from one phase to the next: what is declared outside they only read.
-   hcq_kernel.sh refuses what changes it, a phase in a phase, and return, break or
-   continue out of one.
+   lives from one phase to the next: what is declared outside they only read. Outside of
+   threads shared memory is not there, and buffers are read alone: it runs once a block
+   on the CPU, once a thread on GPUs. hcq_kernel.sh refuses what does otherwise, a phase
+   in a phase, and return, break or continue out of one.
 
    Words. HCQ_CONST u32 tap[3] = { 1u, 2u, 1u }; is a table, HCQ_FN f32 twice(f32 x) { }
    a helper, whose parameters may be buffers: f32s, f32s_in, f32s_out. f32(x), u8(x)
@@ -370,13 +371,38 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define hcq_fma(a, b, c) fmaf(a, b, c)
 #endif
 #define HCQI_K_IN(type) type##_in
-#define HCQI_K_OUT(type) type##_out
-#define HCQI_K_INOUT(type) type
 #define HCQI_K_VALUE(type) type
 #define HCQI_K_STRUCT(type) type
-#define HCQI_K_PARAM(kind, type, name) , HCQI_UNUSED const HCQI_K_##kind(type) name
 #define HCQI_K_NONE(VAR)
+#ifdef HCQI_K_CHECK /* hcq_kernel.sh: a thread's code has copies, const ones; around it are others */
+template <typename T> struct hcqi_k_shared {
+    T *all;
+    hcqi_k_shared(T &from) : all(&from) {}
+    auto operator[](u32 i) const -> decltype((*all)[i]) { return (*all)[i]; }
+    void operator[](u32 i) = delete;   /* shared memory outside of a phase */
+};
+template <typename T, typename Read> struct hcqi_k_buffer {
+    struct {
+        decltype(T::at) all;
+        decltype(*T::at) operator[](u32 i) const { return all[i]; }
+        decltype(*Read::at) operator[](u32 i) { return all[i]; } /* stores are a thread's */
+    } at;
+    hcqi_k_buffer(T from) { at.all = from.at; }
+    operator T() const { return {at.all}; }
+    operator T() = delete;             /* what is called may store */
+};
+#define HCQI_K_OUT(type) hcqi_k_buffer<type, type##_in>
+#define HCQI_K_INOUT(type) hcqi_k_buffer<type, type##_in>
+#define HCQI_K_PARAM(kind, type, name) , HCQI_UNUSED HCQI_K_##kind(type) name
+#define HCQI_K_SHARED_PARAM(type, name, dims) , HCQI_UNUSED hcqi_k_shared<type dims> name
+#undef HCQI_K_ATOMIC                   /* its typeof would see what is around */
+#define HCQI_K_ATOMIC(place, value, next) hcq_atomic_add(place, value)
+#else
+#define HCQI_K_OUT(type) type##_out
+#define HCQI_K_INOUT(type) type
+#define HCQI_K_PARAM(kind, type, name) , HCQI_UNUSED const HCQI_K_##kind(type) name
 #define HCQI_K_SHARED_PARAM(type, name, dims) , HCQI_UNUSED type name dims
+#endif
 #define HCQI_K_SHARED_PASS(type, name, dims) , name
 
 #if defined(HCQI_K_GLSL) || defined(HCQI_K_CUDA)
@@ -395,7 +421,7 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQ_FOR_X(i, ni) (void)[=](u32 i)
 #define HCQ_FOR_XY(i, ni, j, nj) (void)[=](u32 i, u32 j)
 #define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) (void)[=](u32 i, u32 j, u32 k)
-#define HCQ_PHASE_BELOW(t, n) (void)[=](u32 t)
+#define HCQ_PHASE_BELOW(t, n) (void)(n), (void)[=](u32 t)
 #define HCQ_PHASE_X(t) (void)[=](u32 t)
 #define HCQ_PHASE_XY(t, u) (void)[=](u32 t, u32 u)
 #define HCQ_PHASE_XYZ(t, u, v) (void)[=](u32 t, u32 u, u32 v)

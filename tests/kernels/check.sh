@@ -12,11 +12,12 @@ fail() {
     exit 1
 }
 
-kernel() { # BODY: of a phase, in line 6
+kernel() { # BODY: of a phase, in line 7
     cat <<END
 #include "hcq_kernel.h"
 #define K(ARG) ARG(INOUT, f32s, y) ARG(IN, f32s, x) ARG(OUT, u32s, z) ARG(VALUE, u32, n)
 #define K_SHARED(VAR) VAR(f32, part, [64])
+HCQ_FN void store(f32s at) { at.at[0] = 0.0f; }
 HCQ_BLOCK_KERNEL(k, K, K_SHARED, 64, 1, 1) {
     f32 sum = 0.0f; /* } */
     HCQ_PHASE_X(t) { $1 }
@@ -56,7 +57,7 @@ head -n 1 "$dir/said" | grep -q 'no glslangValidator (or glslc) clang (or nvcc)'
 while IFS='@' read -r words body; do
     kernel "$body" >"$dir/bad.k"
     ! sh hcq_kernel.sh --check "$dir/bad.k" 2>"$dir/said" || fail "taken: $body"
-    grep "bad.k:6:.*error: .*$words" "$dir/said" >"$dir/line" || fail "$body: $(cat "$dir/said")"
+    grep "bad.k:7:.*error: .*$words" "$dir/said" >"$dir/line" || fail "$body: $(cat "$dir/said")"
 done <<'END'
 assign\|read-only@sum += x.at[t];
 assign\|read-only@n = 1u;
@@ -67,6 +68,14 @@ continue@if (t > 3u) { continue; }
 HCQ_PHASE_X inside@HCQ_PHASE_X(u) { part[u] = 0.0f; }
 one HCQ_FOR@} HCQ_FOR_X(i, n) { part[i] = 0.0f;
 without { }@} HCQ_PHASE_X(u) part[u] = 0.0f; {
+deleted operator@} part[0] = 0.0f; {
+deleted operator@} f32 total = part[0]; {
+deleted operator@} HCQ_PHASE_BELOW(u, u32(part[0])) {
+const@} y.at[0] = 0.0f; {
+const@} y.at[0]++; {
+pointer to non-const@} hcq_atomic_add(z.at[0], 1u); {
+pointer to non-const@} hcq_atomic_max(z.at[0], 1u); {
+deleted function@} store(y); {
 writeonly@part[t] = f32(z.at[t]);
 syntax@f32 *p = 0;
 half@f32 half = 0.5f;
