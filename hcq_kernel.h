@@ -418,13 +418,14 @@ template <typename T, typename Read> struct hcqi_k_buffer {
 #define HCQI_K_MEET if (!hcqi_k_barrier()) {} else /* an else behind it is not of this if */
 #endif
 #ifdef HCQI_K_CHECK /* hcq_kernel.sh looks what a thread changes outside of its loop */
-#define HCQ_FOR_X(i, ni) (void)[=](u32 i)
-#define HCQ_FOR_XY(i, ni, j, nj) (void)[=](u32 i, u32 j)
-#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) (void)[=](u32 i, u32 j, u32 k)
-#define HCQ_PHASE_BELOW(t, n) (void)(n), (void)[=](u32 t)
-#define HCQ_PHASE_X(t) (void)[=](u32 t)
-#define HCQ_PHASE_XY(t, u) (void)[=](u32 t, u32 u)
-#define HCQ_PHASE_XYZ(t, u, v) (void)[=](u32 t, u32 u, u32 v)
+struct hcqi_k_none { hcqi_k_none() = delete; }; /* nothing that return could give */
+#define HCQ_FOR_X(i, ni) (void)[=](u32 i) -> hcqi_k_none
+#define HCQ_FOR_XY(i, ni, j, nj) (void)[=](u32 i, u32 j) -> hcqi_k_none
+#define HCQ_FOR_XYZ(i, ni, j, nj, k, nk) (void)[=](u32 i, u32 j, u32 k) -> hcqi_k_none
+#define HCQ_PHASE_BELOW(t, n) (void)(n), (void)[=](u32 t) -> hcqi_k_none
+#define HCQ_PHASE_X(t) (void)[=](u32 t) -> hcqi_k_none
+#define HCQ_PHASE_XY(t, u) (void)[=](u32 t, u32 u) -> hcqi_k_none
+#define HCQ_PHASE_XYZ(t, u, v) (void)[=](u32 t, u32 u, u32 v) -> hcqi_k_none
 #else
 #define HCQ_FOR_X(i, ni) HCQI_K_THREADS HCQI_K_EACH(i, x, ni)
 #define HCQ_FOR_XY(i, ni, j, nj) HCQI_K_EACH(j, y, nj) HCQ_FOR_X(i, ni)

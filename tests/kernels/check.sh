@@ -12,11 +12,12 @@ fail() {
     exit 1
 }
 
-kernel() { # BODY: of a phase, in line 7
+kernel() { # BODY: of a phase, in line 8
     cat <<END
 #include "hcq_kernel.h"
 #define K(ARG) ARG(INOUT, f32s, y) ARG(IN, f32s, x) ARG(OUT, u32s, z) ARG(VALUE, u32, n)
 #define K_SHARED(VAR) VAR(f32, part, [64])
+#define LEAVE(condition) if (condition) { return; }
 HCQ_FN void store(f32s at) { at.at[0] = 0.0f; }
 HCQ_BLOCK_KERNEL(k, K, K_SHARED, 64, 1, 1) {
     f32 sum = 0.0f; /* } */
@@ -57,12 +58,13 @@ head -n 1 "$dir/said" | grep -q 'no glslangValidator (or glslc) clang (or nvcc)'
 while IFS='@' read -r words body; do
     kernel "$body" >"$dir/bad.k"
     ! sh hcq_kernel.sh --check "$dir/bad.k" 2>"$dir/said" || fail "taken: $body"
-    grep "bad.k:7:.*error: .*$words" "$dir/said" >"$dir/line" || fail "$body: $(cat "$dir/said")"
+    grep "bad.k:8:.*error: .*$words" "$dir/said" >"$dir/line" || fail "$body: $(cat "$dir/said")"
 done <<'END'
 assign\|read-only@sum += x.at[t];
 assign\|read-only@n = 1u;
 assign\|read-only@x.at[t] = 0.0f;
 return out of@if (t > 3u) { return; }
+should return a value@LEAVE(t > 3u)
 break@if (t > 3u) { break; }
 continue@if (t > 3u) { continue; }
 HCQ_PHASE_X inside@HCQ_PHASE_X(u) { part[u] = 0.0f; }
