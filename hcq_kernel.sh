@@ -107,7 +107,7 @@ array='
 spirv_of() { # FILE KERNEL: into $dir/code
     shader "$1" "$2" >"$dir/kernel.comp"
     file=$1 kernel=$2
-    set -- "-I$(dirname "$1")" $flags "$dir/kernel.comp" -o "$dir/full"
+    set -- "-I$(dirname "$1")" $flags "-I$home" "$dir/kernel.comp" -o "$dir/full"
     case $glsl in
     glslc) glslc -fshader-stage=comp --target-env=vulkan1.2 "$@" >"$dir/said" 2>&1 ;;
     *) glslangValidator --quiet --target-env vulkan1.2 "$@" >"$dir/said" 2>&1 ;;
@@ -132,7 +132,7 @@ spirv_of() { # FILE KERNEL: into $dir/code
 
 ptx_of() { # FILE: into $dir/text
     file=$1
-    set -- -DHCQI_K_CUDA "-I$(dirname "$1")" $flags "$1" -o "$dir/ptx"
+    set -- -DHCQI_K_CUDA "-I$(dirname "$1")" $flags "-I$home" "$1" -o "$dir/ptx"
     case $cuda in
     nvcc) nvcc -ptx -x cu ${arch:+"-arch=$arch"} --fmad=false "$@" ;;
     *)
@@ -199,7 +199,7 @@ check_c() { # FILE
         c) text=$1 more= ;;
         *) text=$dir/check.cc more="-DHCQI_K_CHECK -Wno-return-type" ;;
         esac
-        "$cc" -x $language -fsyntax-only $more "-I$(dirname "$1")" $flags "$text" ||
+        "$cc" -x $language -fsyntax-only $more "-I$(dirname "$1")" $flags "-I$home" "$text" ||
             fail "$1 is not $language"
     done
 }
@@ -210,7 +210,7 @@ sources() { # FILE: it and what it includes of its user's
     echo "$1"
     sed -n 's/^#include "\([^"]*\)".*/\1/p' "$1" | while read -r name; do
         case $name in *hcq_kernel.h) continue ;; esac
-        for flag in "-I$(dirname "$1")" $flags; do
+        for flag in "-I$(dirname "$1")" $flags "-I$home"; do
             case $flag in -I*) [ ! -e "${flag#-I}/$name" ] || break ;; esac
         done
         sources "${flag#-I}/$name"
@@ -269,7 +269,6 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ $# -gt 0 ] || fail "usage: hcq_kernel.sh [--check] [--spirv | --ptx] FILE.k ..."
-flags="$flags -I$home"
 glsl=$(first_of glslangValidator glslc) cuda=$(first_of clang nvcc) cc=$(first_of clang gcc)
 missing=
 [ -z "$spirv" ] || [ -n "$glsl" ] || missing=" glslangValidator (or glslc)"

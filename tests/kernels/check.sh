@@ -49,6 +49,9 @@ echo >>"$dir/more/twice.h"
     fail "another file of -I passes"
 grep -q 'twice.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
 
+mkdir "$dir/a b" && cp hcq.h hcq_kernel.h hcq_kernel.sh "$dir/good.k" "$dir/a b"
+sh "$dir/a b/hcq_kernel.sh" "$dir/a b/good.k" || fail "a folder with a space"
+
 mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
 status=0
 PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || status=$?
