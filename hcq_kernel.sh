@@ -206,8 +206,10 @@ check_c() { # FILE
 
 # ---- files -------------------------------------------------------------------
 
-sources() { # FILE: it and what it includes of its user's
-    echo "$1"
+sources() { # FILE: it and what it includes of its user's, each once
+    set -- "$(cd "$(dirname "$1")" && pwd)/$(basename "$1")"
+    ! grep -qxF "$1" "$dir/seen" || return 0
+    echo "$1" | tee -a "$dir/seen"
     sed -n 's/^#include "\([^"]*\)".*/\1/p' "$1" | while read -r name; do
         case $name in *hcq_kernel.h) continue ;; esac
         for flag in "-I$(dirname "$1")" $flags "-I$home"; do
@@ -217,7 +219,10 @@ sources() { # FILE: it and what it includes of its user's
     done
 }
 
-sum() { sources "$1" | while read -r file; do cat "$file"; done | cksum; }
+sum() { # FILE
+    : >"$dir/seen"
+    sources "$1" | while read -r file; do cat "$file"; done | cksum
+}
 
 header() { # FILE
     name=$(basename "$1" .k | tr -c 'A-Za-z0-9_\n' _)

@@ -52,6 +52,13 @@ grep -q 'twice.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
 mkdir "$dir/a b" && cp hcq.h hcq_kernel.h hcq_kernel.sh "$dir/good.k" "$dir/a b"
 sh "$dir/a b/hcq_kernel.sh" "$dir/a b/good.k" || fail "a folder with a space"
 
+for name in one two; do
+    printf '#ifndef %s\n#define %s\n#include "../more/one.h"\n#include "two.h"\n#endif\n' $name $name \
+        >"$dir/more/$name.h"
+done
+{ echo '#include "more/one.h"' && cat "$dir/good.k"; } >"$dir/round.k"
+sh hcq_kernel.sh --spirv "$dir/round.k" || fail "files that include each other"
+
 mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
 status=0
 PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || status=$?
