@@ -6,7 +6,7 @@
 #   --check      writes nothing: compiles for the CPU, Vulkan and CUDA, and fails where
 #                FILE.k.h was made of another source
 #   --spirv      for Vulkan only; --ptx: for CUDA only
-#   -o FOLDER    writes there, not beside FILE.k
+#   -o FOLDER    writes and looks there, not beside FILE.k
 #   --arch sm_80 the oldest NVIDIA GPU that will run it [sm_60; nvcc's oldest]
 #   -I FOLDER    where #include looks, too; -D NAME=VALUE
 #
@@ -286,10 +286,11 @@ done
 for file in "$@"; do
     [ -z "$cc" ] || check_c "$file"
     header "$file" >"$dir/header"
+    made_of=${out:-$(dirname "$file")}/$(basename "$file").h
     if [ -n "$check" ]; then
-        [ ! -e "$file.h" ] || grep -qF "with the sum $(sum "$file"). */" "$file.h" ||
-            fail "$file.h was made of another $file"
+        [ ! -e "$made_of" ] || grep -qF "with the sum $(sum "$file"). */" "$made_of" ||
+            fail "$made_of was made of another $file"
         continue
     fi
-    mv "$dir/header" "${out:-$(dirname "$file")}/$(basename "$file").h"
+    mv "$dir/header" "$made_of"
 done

@@ -36,6 +36,10 @@ echo >>"$dir/good.k"
 ! sh hcq_kernel.sh --check "$dir/good.k" 2>"$dir/said" || fail "a .k.h of another source passes"
 grep -q 'good.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
 
+mkdir "$dir/out" && mv "$dir/good.k.h" "$dir/out"
+! sh hcq_kernel.sh --check -o "$dir/out" "$dir/good.k" 2>"$dir/said" || fail "--check of -o"
+grep -q 'out/good.k.h was made of another' "$dir/said" || fail "$(cat "$dir/said")"
+
 mkdir "$dir/more"
 printf '#include "hcq_kernel.h"\nHCQ_FN u32 twice(u32 n) { return 2u * n; }\n' >"$dir/more/twice.h"
 { echo '#include "twice.h"' && kernel 'z.at[t] = twice(STEP);'; } >"$dir/twice.k"
