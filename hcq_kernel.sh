@@ -225,7 +225,7 @@ sum() { # FILE
 }
 
 header() { # FILE
-    name=$(basename "$1" .k | tr -c 'A-Za-z0-9_\n' _)
+    name=$(basename "$1" .k | tr -c 'A-Za-z0-9_\n' _ | sed 's/^[0-9]/k_&/')
     kernels=$(sed -n 's/^HCQ_\(BLOCK_\)\{0,1\}KERNEL(\([A-Za-z0-9_]*\),.*/\2/p' "$1")
     [ -n "$kernels" ] || fail "$1 has no line that begins with HCQ_KERNEL"
     cat <<END

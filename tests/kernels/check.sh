@@ -63,6 +63,11 @@ done
 { echo '#include "more/one.h"' && cat "$dir/good.k"; } >"$dir/round.k"
 sh hcq_kernel.sh --spirv "$dir/round.k" || fail "files that include each other"
 
+cp "$dir/good.k" "$dir/2d.k"
+sh hcq_kernel.sh "$dir/2d.k" || fail "a name that begins with a digit"
+printf '#include "hcq.h"\n#include "2d.k"\n#include "2d.k.h"\n' >"$dir/2d.c"
+gcc -fsyntax-only -I. "$dir/2d.c" || fail "a name that begins with a digit is not C"
+
 mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
 status=0
 PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || status=$?
