@@ -1263,7 +1263,8 @@ static int hcqi_cpu_world_step(uint32_t host) {
 }
 
 HCQI_DEF int hcq_cpu_step(void) {
-    if (hcqi_is_strange() || hcqi_in_callback()) { return 0; } /* in a piece, too */
+    if (hcqi_core.await_fn == NULL || hcqi_is_strange()) { return 0; } /* in a child of fork, too */
+    if (hcqi_in_callback()) { return 0; } /* in a piece, too */
     return hcqi_cpu_world_step(0);
 }
 

@@ -166,6 +166,7 @@ static void fork_child(const fork_things *p) {
     alarm(60);
     signal(SIGALRM, SIG_DFL);
     (void)!freopen("/dev/null", "w", stderr);
+    HERE(hcq_cpu_step() == 0);
     fork_slots_gone(p);
     fork_recording_gone(p);
     if (FORK_THREADS) { fork_opens(p); }
@@ -193,6 +194,16 @@ static void fork_once(const fork_things *p) {
     if (length > 0) { test_fail(__FILE__, __LINE__, "%s", wrong); }
     CHECK(!WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM); /* it hangs */
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* What the parent has submitted is not run by the child, too. */
+TEST(fork_with_work_left) {
+    const fork_things p = fork_things_make();
+    hcq_point done;
+    CHECK_OK(hcq_queue_submit(p.queue, T.dev, &done));
+    fork_once(&p);
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    hcq_driver_release(p.driver);
 }
 
 /* A thread that stays inside of a call, with whatever that has locked. */
