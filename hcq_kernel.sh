@@ -159,9 +159,8 @@ ptx_of() { # FILE: into $dir/text
 phases='
     function refuse(text) { print file ":" NR ": error: " text >"/dev/stderr"; bad = 1 }
     BEGIN { print "#line 1 \"" file "\"" }
-    /^[ \t]*#/ || more { more = /\\$/; print; next }
-    /^HCQ_(BLOCK_)?KERNEL/ { fors = phases = 0 }
     {
+        macro = !comment && /^[ \t]*#/ || more; more = macro && /\\$/
         rest = $0; line = ""
         while (rest != "") {
             if (comment) {
@@ -169,18 +168,25 @@ phases='
                 n = n ? n + 1 : length(rest)
             } else if (rest ~ /^\/\*/) { comment = 1; n = 2
             } else if (rest ~ /^\/\//) { n = length(rest)
+            } else if (match(rest, /^"[^"]*"/)) { n = RLENGTH
             } else if (match(rest, /^[A-Za-z_0-9]+/)) {
                 n = RLENGTH; word = substr(rest, 1, n)
-                if (word ~ /^HCQ_(FOR|PHASE)_/) {
+                if (word ~ /^HCQ_(BLOCK_)?KERNEL$/) {
+                    fors = phases = 0
+                    if (macro || line ~ /[^ ]/ || rest !~ /^[A-Z_]+ *\( *[A-Za-z_0-9]+ *,/) {
+                        refuse("begin a line with " word "(name, ARGS)")
+                    }
+                }
+                if (word ~ /^HCQ_(FOR|PHASE)_/ && !macro) {
                     if (inside || waiting) { refuse(word " inside of another") }
                     if (word ~ /FOR/ ? fors++ + phases : fors + !++phases) {
                         refuse("one HCQ_FOR, or phases alone")
                     }
                     waiting = 1
                 }
-                if (inside && word == "return") { refuse("return out of a loop of threads") }
+                if (inside && word == "return" && !macro) { refuse("return out of a loop of threads") }
             } else {
-                n = 1; sign = substr(rest, 1, 1)
+                n = 1; sign = macro ? " " : substr(rest, 1, 1)
                 if (sign == "{") { if (++depth && waiting) { inside = depth; waiting = 0 } }
                 if (sign == ";" && waiting) { refuse("a loop of threads without { }") }
                 if (sign == "}" && depth-- == inside) { inside = 0; line = line "};"; sign = "" }
@@ -226,7 +232,7 @@ sum() { # FILE
 
 header() { # FILE
     name=$(basename "$1" .k | tr -c 'A-Za-z0-9_\n' _ | sed 's/^[0-9]/k_&/')
-    kernels=$(sed -n 's/^HCQ_\(BLOCK_\)\{0,1\}KERNEL(\([A-Za-z0-9_]*\),.*/\2/p' "$1")
+    kernels=$(sed -n 's/^ *HCQ_\(BLOCK_\)\{0,1\}KERNEL *( *\([A-Za-z0-9_]*\) *,.*/\2/p' "$1")
     [ -n "$kernels" ] || fail "$1 has no line that begins with HCQ_KERNEL"
     cat <<END
 /* $(basename "$1").h - the kernels of $(basename "$1") for GPUs, to be included behind it.

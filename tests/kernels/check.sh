@@ -68,6 +68,14 @@ sh hcq_kernel.sh "$dir/2d.k" || fail "a name that begins with a digit"
 printf '#include "hcq.h"\n#include "2d.k"\n#include "2d.k.h"\n' >"$dir/2d.c"
 gcc -fsyntax-only -I. "$dir/2d.c" || fail "a name that begins with a digit is not C"
 
+{ cat "$dir/good.k" && echo '  HCQ_KERNEL ( two , K) { HCQ_FOR_X(i, n) { y.at[i] = 1.0f; } }'; } \
+    >"$dir/blanks.k"
+sh hcq_kernel.sh --spirv "$dir/blanks.k" || fail "blanks around a name"
+grep -q two_spirv "$dir/blanks.k.h" || fail "blanks around a name: no kernel"
+printf '#define TWO HCQ_KERNEL(two, K) { HCQ_FOR_X(i, n) { y.at[i] = 1.0f; } }\nTWO\n' >>"$dir/blanks.k"
+! sh hcq_kernel.sh --spirv "$dir/blanks.k" 2>"$dir/said" || fail "a kernel of a macro is left out"
+grep -q 'blanks.k:13: error: begin a line' "$dir/said" || fail "$(cat "$dir/said")"
+
 mkdir "$dir/empty" && ln -s "$(command -v dirname)" "$(command -v mktemp)" "$(command -v rm)" "$dir/empty"
 status=0
 PATH=$dir/empty /bin/sh hcq_kernel.sh "$dir/good.k" 2>"$dir/said" || status=$?
@@ -98,6 +106,7 @@ pointer to non-const@} hcq_atomic_add(z.at[0], 1u); {
 pointer to non-const@} hcq_atomic_max(z.at[0], 1u); {
 deleted function@} store(y); {
 writeonly@part[t] = f32(z.at[t]);
+begin a line@} } HCQ_KERNEL(two, K) { HCQ_FOR_X(i, n) {
 syntax@f32 *p = 0;
 half@f32 half = 0.5f;
 convert@i32 v = n;
