@@ -35,7 +35,8 @@
        HCQ_STRUCT(particle) { f32 x, y; u32 age; };
        HCQ_BUFFERS(particles, particle, 4);
 
-   A store to what is IN does not compile, nor on GPUs a load of what is OUT.
+   Neither has bool. A store to what is IN does not compile, nor on GPUs a load of what
+   is OUT.
 
    Threads. HCQ_FOR_X(i, n), HCQ_FOR_XY(i, ni, j, nj) and HCQ_FOR_XYZ run their body for
    the threads of the grid below the bounds, in no order: on the CPU as loops over the

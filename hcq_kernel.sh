@@ -184,10 +184,13 @@ phases='
                     }
                     waiting = 1
                 }
+                if (word ~ /^HCQ_(STRUCT|BUFFERS)$/ && !macro) { data = 1 }
+                if (word == "bool" && data) { refuse("bool has 1 byte in C, 4 in GLSL: u32") }
                 if (inside && word == "return" && !macro) { refuse("return out of a loop of threads") }
             } else {
                 n = 1; sign = macro ? " " : substr(rest, 1, 1)
                 if (sign == "{") { if (++depth && waiting) { inside = depth; waiting = 0 } }
+                if (sign == ";" && !depth) { data = 0 }
                 if (sign == ";" && waiting) { refuse("a loop of threads without { }") }
                 if (sign == "}" && depth-- == inside) { inside = 0; line = line "};"; sign = "" }
                 if (sign == "") { rest = substr(rest, 2); continue }
