@@ -143,8 +143,8 @@ bool hcqi_k_barrier() { if (hcqi_k_later) { barrier(); } return hcqi_k_later = t
 #define hcq_atomic_compare_exchange(at, old, value) atomicCompSwap(at, old, value)
 #define hcq_u32_bits(x) floatBitsToUint(x)
 #define hcq_f32_bits(x) uintBitsToFloat(x)
-#define hcq_sqrt(x) sqrt(x)
-#define hcq_fma(a, b, c) fma(a, b, c)
+f32 hcq_sqrt(f32 x) { return sqrt(x); } /* functions: of f64 C and CUDA have none */
+f32 hcq_fma(f32 a, f32 b, f32 c) { return fma(a, b, c); }
 
 #elif defined(HCQI_K_CUDA)
 typedef float f32; typedef double f64; typedef int i32; typedef unsigned int u32;

@@ -109,6 +109,8 @@ writeonly@part[t] = f32(z.at[t]);
 begin a line@} } HCQ_KERNEL(two, K) { HCQ_FOR_X(i, n) {
 bool has 1 byte@} } HCQ_STRUCT(seen) { f32 x; bool y; }; HCQ_FN void other(hcqi_k_place block, f32s y, f32 sum) { {
 bool has 1 byte@} } HCQ_BUFFERS(bools, bool, 1); HCQ_FN void other(hcqi_k_place block, f32s y, f32 sum) { {
+hcq_sqrt.*no matching@f64 k = f64(2.0f); y.at[t] = f32(hcq_sqrt(k));
+hcq_fma.*no matching@f64 k = f64(2.0f); y.at[t] = f32(hcq_fma(k, k, k));
 syntax@f32 *p = 0;
 half@f32 half = 0.5f;
 convert@i32 v = n;
