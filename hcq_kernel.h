@@ -58,10 +58,11 @@
    a helper, whose parameters may be buffers: f32s, f32s_in, f32s_out. f32(x), u8(x)
    convert. 8 and 16 bits are for buffers: load u32(p.at[i]), store u8(sum). There are
    no pointers, casts in brackets, strings, enum, static, typedef, goto, sizeof, no
-   recursion, no numbers of 64 bits but u64(1u) << 40u; u32 and i32 are converted
-   by hand; kernels of a file name their shared memory differently. GLSL keeps words to
-   itself (half, input, output, filter, active, buffer, in, out ...). A buffer has up to
-   2^31 elements, a bound is below 2^32, a grid has up to 2^31 blocks on CUDA.
+   recursion, no numbers of 64 bits but u64(1u) << 40u; a fraction ends in f, an integer
+   from 2^31 on in u. u32 and i32 are converted by hand; kernels of a file name their
+   shared memory differently. GLSL keeps words to itself (half, input, output, filter,
+   active, buffer, in, out ...). A buffer has up to 2^31 elements, a bound is at most 2^32
+   less a block, a grid has up to 2^31 blocks on CUDA.
 
    Numbers. Integers wrap, f32 + - * round to nearest and are never fused: the same on
    all devices that keep denormals (gcc and clang fuse on ARM, and on x86 with -march:

@@ -158,6 +158,15 @@ ptx_of() { # FILE: into $dir/text
 # function's type is one that cannot be made.
 phases='
     function refuse(text) { print file ":" NR ": error: " text >"/dev/stderr"; bad = 1 }
+    function number(text) { # one that C and GLSL read differently
+        if (text !~ /^0[xX]/ && text ~ /[.eE]/ && text !~ /[fF]$/) {
+            refuse(text " is double in C, float in GLSL: " text "f")
+        }
+        if (text ~ /^0[xX]0*[89a-fA-F].......$/ && text !~ /[uU]$/ || \
+            text ~ /^[0-9]+$/ && text + 0 > 2147483647) {
+            refuse(text " is unsigned or long in C, int in GLSL: " text "u")
+        }
+    }
     BEGIN { print "#line 1 \"" file "\"" }
     {
         macro = !comment && /^[ \t]*#/ || more; more = macro && /\\$/
@@ -169,6 +178,8 @@ phases='
             } else if (rest ~ /^\/\*/) { comment = 1; n = 2
             } else if (rest ~ /^\/\//) { n = length(rest)
             } else if (match(rest, /^"[^"]*"/)) { n = RLENGTH
+            } else if (match(rest, /^\.?[0-9]([eEpP][-+]|[A-Za-z_0-9.])*/)) {
+                n = RLENGTH; number(substr(rest, 1, n))
             } else if (match(rest, /^[A-Za-z_0-9]+/)) {
                 n = RLENGTH; word = substr(rest, 1, n)
                 if (word ~ /^HCQ_(BLOCK_)?KERNEL$/) {

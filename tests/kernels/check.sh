@@ -27,7 +27,7 @@ HCQ_BLOCK_KERNEL(k, K, K_SHARED, 64, 1, 1) {
 END
 }
 
-kernel 'part[t] = x.at[t];' >"$dir/good.k"
+kernel 'part[t] = x.at[t] * 0x8000000u / 2147483648u* 1e-3f; /* 0.5 */' >"$dir/good.k"
 sh hcq_kernel.sh "$dir/good.k" || fail "a good kernel"
 cp "$dir/good.k.h" "$dir/first"
 sh hcq_kernel.sh --check "$dir/good.k" || fail "a good kernel is no longer"
@@ -111,6 +111,13 @@ bool has 1 byte@} } HCQ_STRUCT(seen) { f32 x; bool y; }; HCQ_FN void other(hcqi_
 bool has 1 byte@} } HCQ_BUFFERS(bools, bool, 1); HCQ_FN void other(hcqi_k_place block, f32s y, f32 sum) { {
 hcq_sqrt.*no matching@f64 k = f64(2.0f); y.at[t] = f32(hcq_sqrt(k));
 hcq_fma.*no matching@f64 k = f64(2.0f); y.at[t] = f32(hcq_fma(k, k, k));
+0.1 is double@y.at[t] = 0.1 * x.at[t];
+2. is double@y.at[t] = 2.*x.at[t];
+1e-3 is double@y.at[t] = x.at[t] < 1e-3 ? 0.5f : 1.0e+3f;
+.5 is double@f64 k = .5;
+0x80000000 is unsigned@z.at[t] = u32(x.at[t]) / 0x80000000;
+0x0ffffffff is unsigned@z.at[t] = 0x7fffffff + 0x0ffffffff + 0xffffffffu;
+2147483648 is unsigned@z.at[t] = 2147483647 + 2147483648 + 4294967295u;
 syntax@f32 *p = 0;
 half@f32 half = 0.5f;
 convert@i32 v = n;
