@@ -376,7 +376,7 @@ HCQ_FN f32 hcq_f32_bits(u32 bits) {
 #define HCQI_K_VALUE(type) type
 #define HCQI_K_STRUCT(type) type
 #define HCQI_K_NONE(VAR)
-#ifdef HCQI_K_CHECK /* hcq_kernel.sh: a thread's code has copies, const ones; around it are others */
+#ifdef HCQI_K_CHECK /* hcq_kernel.sh: a thread's code has const copies; around it are others */
 template <typename T> struct hcqi_k_shared {
     T *all;
     hcqi_k_shared(T &from) : all(&from) {}

@@ -196,8 +196,10 @@ phases='
                     waiting = 1
                 }
                 if (word ~ /^HCQ_(STRUCT|BUFFERS)$/ && !macro) { data = 1 }
-                if (word == "bool" && data) { refuse("bool has 1 byte in C, 4 in GLSL: u32") }
-                if (inside && word == "return" && !macro) { refuse("return out of a loop of threads") }
+                if (data && word == "bool") { refuse("bool has 1 byte in C, 4 in GLSL: u32") }
+                if (inside && word == "return" && !macro) {
+                    refuse("return out of a loop of threads")
+                }
             } else {
                 n = 1; sign = macro ? " " : substr(rest, 1, 1)
                 if (sign == "{") { if (++depth && waiting) { inside = depth; waiting = 0 } }
