@@ -778,8 +778,8 @@ static HCQI_CALLED hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_pack
         return hcqi_cpu_exec(d, p);
     case HCQ_COMMAND_COPY:
     case HCQ_COMMAND_WRITE:
-        memcpy(HCQ_PTR(void, p->u.copy.dst), HCQ_PTR(const void, p->u.copy.src),
-               (size_t)p->u.copy.size);
+        memmove(HCQ_PTR(void, p->u.copy.dst), HCQ_PTR(const void, p->u.copy.src),
+                (size_t)p->u.copy.size);
         break;
     case HCQ_COMMAND_FILL:
         hcqi_cpu_fill(HCQ_PTR(void, p->u.fill.dst), p->u.fill.size, p->u.fill.value,
@@ -1191,8 +1191,8 @@ static void hcqi_cpu_part_run(const hcq_packet *p, uint32_t part, uint32_t parts
     if (p->kind == HCQ_COMMAND_FILL) {
         hcqi_cpu_fill(HCQ_PTR(void, p->u.fill.dst + first), size, p->u.fill.value, p->value_size);
     } else {
-        memcpy(HCQ_PTR(void, p->u.copy.dst + first), HCQ_PTR(const void, p->u.copy.src + first),
-               (size_t)size);
+        memmove(HCQ_PTR(void, p->u.copy.dst + first), HCQ_PTR(const void, p->u.copy.src + first),
+                (size_t)size);
     }
 }
 

@@ -83,6 +83,26 @@ TEST(copies_between_any_devices) {
     CHECK_OK(hcq_close(cpu));
 }
 
+/* What the library cannot see: two devices name the same bytes. The CPU moves them. */
+TEST(copy_within_one_memory_of_two_devices) {
+    static unsigned char memory[96];
+    unsigned char want[64];
+    SKIP_IF(!is_cpu(), "of the CPU");
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_buffer x, y;
+    hcq_point done;
+    fill_pattern(memory, sizeof memory, T.seed);
+    memcpy(want, memory, sizeof want);
+    CHECK_OK(hcq_import(T.dev, memory, 64 + 9, 0, &x));
+    CHECK_OK(hcq_import(dev2(), memory, 64, 0, &y));
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(x, 9, 64), y, 64), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    CHECK(T.variant->seeded || memcmp(memory + 9, want, sizeof want) == 0); /* in parts there */
+    CHECK_OK(hcq_free(x));
+    CHECK_OK(hcq_free(y));
+}
+
 /* Updates and sizes that a submission brings, from what the device sees to what it does
    not and back. */
 TEST(far_copies_change) {
