@@ -49,10 +49,10 @@
    body is phases, HCQ_PHASE_X(t) { }, _XY, _XYZ, or HCQ_PHASE_BELOW(t, n), for the
    threads t of the block: what one stored in shared memory the next one sees. `for` and
    `if` may stand around them if they go the same way for all threads. Nothing else
-   lives from one phase to the next: what is declared outside they only read. Outside of
-   threads shared memory is not there, and buffers are read alone: it runs once a block
-   on the CPU, once a thread on GPUs. hcq_kernel.sh refuses what does otherwise, a phase
-   in a phase, and return, break or continue out of one.
+   lives from one phase to the next: what is declared outside they only read. What stands
+   outside of phases or HCQ_FOR runs once a block on the CPU, once a thread on GPUs: it
+   has no shared memory and stores nothing. hcq_kernel.sh refuses what does otherwise, a
+   phase in a phase, and return, break or continue out of one.
 
    Words. HCQ_CONST u32 tap[3] = { 1u, 2u, 1u }; is a table, HCQ_FN f32 twice(f32 x) { }
    a helper, whose parameters may be buffers: f32s, f32s_in, f32s_out. f32(x), u8(x)
