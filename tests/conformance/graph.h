@@ -241,10 +241,11 @@ static void late_cpu(const void *args, const hcq_block *block) {
    address are counts for both: a copy of what the kernel writes comes behind it. */
 TEST(updated_arguments_keep_what_was_said) {
     NEEDS_CPU_KERNELS("one that sleeps");
-    hcq_program *late = make_kernel(T.dev, (hcq_program_desc)HCQ_CPU_PROGRAM(
-                                               "late", late_cpu, HCQ_ARG_IN, HCQ_ARG_OUT));
+    const hcq_program_desc desc = HCQ_CPU_PROGRAM("late", late_cpu, HCQ_ARG_IN, HCQ_ARG_OUT);
+    hcq_program *late = make_kernel(T.dev, desc);
     for (int way = 0; way < 3; way++) {
-        hcq_buffer from[2], out = make_words(T.dev, LATE_BYTES / 4), unread = make_words(T.dev, 1);
+        hcq_buffer from[2], out = make_words(T.dev, LATE_BYTES / 4);
+        hcq_buffer unread = make_words(T.dev, 1);
         hcq_queue *g = make_graph();
         hcq_point done;
         for (int i = 0; i < 2; i++) { from[i] = make_words(T.dev, LATE_BYTES / 2); }

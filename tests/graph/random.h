@@ -26,7 +26,7 @@ static int bindings_meet(const graph *g, const launch *l, uint32_t n, uint32_t m
 /* To memory that the graph does not name, or to any. */
 static void bind_input(const graph *g, launch *l, uint32_t n, int any) {
     uint32_t name = FIRST_INPUT + n, size = g->sizes[name];
-    uint32_t unit = any ? 4 + 4 * pick(16) : chance(50) ? 64 : size; /* many fit in, too */
+    uint32_t unit = any ? 8 + 8 * pick(8) : chance(50) ? 64 : size; /* many fit in, too */
     binding *b = &l->inputs[n];
     b->memory = g->device_of[name] * PER_DEVICE + (any ? pick(PER_DEVICE) : OWN + pick(SPARES));
     b->at = pick(((uint32_t)W.memory[b->memory].size - size) / unit + 1) * unit;
