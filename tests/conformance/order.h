@@ -399,7 +399,8 @@ TEST(the_same_again_at_a_bad_time) {
         if (lost) {
             lose_at_next_submit(&control);
             CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
-            WAIT_RESULT(done, HCQ_ERROR_LOST);
+            WAIT_RESULT(done, HCQ_ERROR_LOST); /* maybe before the device is */
+            CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
             CHECK_RESULT(hcq_queue_submit(q, device, &done), HCQ_ERROR_LOST);
             CHECK_U64(done.value, 0);
             CHECK(hcq_close(device) <= HCQ_OK);
