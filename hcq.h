@@ -641,8 +641,8 @@ HCQI_INLINE hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
 
 /* Copies `size` bytes between host and buffers of any devices, after everything
    submitted earlier on them (HCQ_UNORDERED: not), and returns when it is done.
-   After HCQ_TIMEOUT any part of dst may have been, and, but for host memory
-   that is no buffer's, may still be written. Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
+   After HCQ_TIMEOUT dst may be written in part, and still, but for host memory
+   of no buffer. Blocks: up to `timeout_ns`. Errors: as hcq_copyin. */
 HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                 uint32_t flags, uint64_t timeout_ns);
 
@@ -1949,8 +1949,8 @@ struct hcqi_version {
     uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
-    int labelled;
-    char (*labels)[32];                /* ... of them, if profiled: the recording may go on */
+    int labelled;                      /* profiled, and of the commands has ... */
+    char (*labels)[32];                /* ... what they had: the recording may go on */
     uint32_t label_capacity;
     int single;                        /* these, or grids that are read, are of one run */
     int plain;                         /* takes no values, neither waits nor raises */

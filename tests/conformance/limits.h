@@ -27,6 +27,10 @@ TEST(sizes_that_wrap) {
     hcq_program_desc desc = {.label = "wraps", .cpu = add_cpu, .args = {HCQ_ARG_STRUCT(65537, 1)}};
     hcq_program *program;
     hcq_buffer b;
+    uint64_t ns = 7;
+    CHECK_RESULT(hcq_program_call(make_add(T.dev), &args, 1, dims_one, dims_one, &ns),
+                 HCQ_ERROR_INVALID);
+    CHECK_U64(ns, 0);                  /* no time, if it did not run */
     CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_import(T.dev, words, UINT64_MAX, 0, &b), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_queue_exec_indirect(make_queue(T.dev, HCQ_COMPUTE), make_add(T.dev), &args,
