@@ -688,7 +688,7 @@ typedef struct hcqi_cuda_command {
     uint32_t piece;                    /* of the list */
     uint32_t next;                     /* dirty one of its piece, + 1 */
     uint8_t dirty, off;                /* off: the node is disabled, there is nothing to do */
-    uint32_t shadow;                   /* offset of the arguments in list->shadows */
+    size_t shadow;                     /* offset of the arguments in list->shadows */
     uint64_t words[7];                 /* of the packet */
 } hcqi_cuda_command;
 
@@ -2299,7 +2299,7 @@ static void hcqi_cuda_list_lay(const hcqi_cuda_device *d, hcqi_cuda_list *list) 
             piece->count++;
             piece->nodes += (uint32_t)hcqi_cuda_is_node(p);
             list->commands[i].piece = list->piece_count - 1;
-            list->commands[i].shadow = (uint32_t)list->shadow_bytes;
+            list->commands[i].shadow = list->shadow_bytes;
         }
         list->shadow_bytes += hcqi_cuda_args_bytes(p);
     }

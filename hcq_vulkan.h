@@ -461,7 +461,7 @@ typedef struct hcqi_vk_command {
     uint32_t slot;                     /* of the list's own memory: grid, value, pattern */
     uint32_t uniform;                  /* and the uniform block */
     uint32_t stamp;                    /* query */
-    uint32_t shadow;                   /* offset of the arguments as recorded */
+    size_t shadow;                     /* offset of the arguments as recorded */
     uint32_t indirect;
     uint32_t grid[3];
     uint64_t key[3];                   /* what else was recorded: hcqi_vk_key */
@@ -3101,7 +3101,7 @@ static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_v
     const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
     c->slot = (uint32_t)room->bytes;
     c->stamp = room->stamps;
-    c->shadow = (uint32_t)room->shadows;
+    c->shadow = (size_t)room->shadows;
     if (p->kind == HCQ_COMMAND_TIMESTAMP) { room->stamps++; }
     if (p->kind == HCQ_COMMAND_FILL) { room->bytes += HCQI_VK_PATTERN; }
     if (p->kind != HCQ_COMMAND_EXEC) { return; }
@@ -3197,7 +3197,9 @@ static void hcqi_vk_slot_write(const hcqi_vk_list *list, const hcq_packet *p,
 static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_room *room) {
     const hcq_recording *recording = list->recording;
     hcq_result r = HCQ_OK;
-    if (room->bytes > UINT32_MAX) { return HCQ_ERROR_LIMIT; }
+    if (room->bytes > UINT32_MAX) {
+        return hcqi_deny(d->device, HCQ_ERROR_LIMIT, "encode: uniform blocks and fills above 4 GiB");
+    }
     if (room->bytes != 0) { r = hcqi_vk_alloc(d, room->bytes, HCQ_HOST_VISIBLE, &list->memory); }
     if (r == HCQ_OK && room->stamps != 0 && d->stamp_bits != 0) {
         uint32_t copies = list->uses != NULL ? HCQI_VK_USES : 1;
@@ -4589,6 +4591,8 @@ static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
                                             HCQI_VK_COUNT(hcqi_vk_device_names),
                                             HCQI_VK_DEVICE_NEEDED, &d->api);
     if (missing == NULL) { return HCQ_OK; }
+    if (!d->lent && d->api.DestroyDevice != NULL) { d->api.DestroyDevice(d->handle, d->allocator); }
+    d->handle = VK_NULL_HANDLE;        /* there is nothing that close could call */
     return hcqi_deny(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s", missing);
 }
 
@@ -4863,7 +4867,7 @@ static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_
 
 static void hcqi_vk_close(void *self) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
-    if (d->handle != VK_NULL_HANDLE && d->api.DestroyDevice != NULL) {
+    if (d->handle != VK_NULL_HANDLE) {
         if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
         if (d->lent && d->now_value != 0) { (void)hcqi_vk_now_wait(d, (uint64_t)2000000000); }
         while (d->block_count != 0) { hcqi_vk_block_destroy(d, d->blocks[--d->block_count]); }

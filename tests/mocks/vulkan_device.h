@@ -173,13 +173,13 @@ static PFN_vkVoidFunction mock_vk_function(const char *name, uint32_t first, uin
 }
 
 MOCK_VK_API(PFN_vkVoidFunction, GetInstanceProcAddr, VkInstance instance, const char *name) {
-    (void)mock_vk_enter(MOCK_VK_GetInstanceProcAddr);
+    if (mock_vk_enter(MOCK_VK_GetInstanceProcAddr) != VK_SUCCESS) { return NULL; }
     return instance ? mock_vk_function(name, MOCK_VK_DestroyInstance, MOCK_VK_ENTRY_COUNT - 1)
                     : mock_vk_function(name, 0, MOCK_VK_CreateInstance);
 }
 
 MOCK_VK_API(PFN_vkVoidFunction, GetDeviceProcAddr, VkDevice device, const char *name) {
-    (void)mock_vk_enter(MOCK_VK_GetDeviceProcAddr);
+    if (mock_vk_enter(MOCK_VK_GetDeviceProcAddr) != VK_SUCCESS) { return NULL; }
     return mock_vk_function(name, MOCK_VK_DestroyDevice, MOCK_VK_ENTRY_COUNT - 1);
 }
 

@@ -201,3 +201,13 @@ TEST_BARE(every_loss) {
     size_t count = sizeof names / sizeof names[0];
     CHECK(mishaps(names, count, VK_ERROR_DEVICE_LOST) > count);
 }
+
+/* A driver without a function: refused if hcq needs it. What destroys devices and instances
+   is there. */
+TEST_BARE(every_function_missing) {
+    mishap of_device = {"vkmock", "vkGetDeviceProcAddr", 2, VK_ERROR_UNKNOWN};
+    mishap of_instance = {"vkmock", "vkGetInstanceProcAddr", 5, VK_ERROR_UNKNOWN};
+    while (mishap_run(&of_device)) { of_device.n++; }
+    while (mishap_run(&of_instance)) { of_instance.n++; }
+    CHECK(of_device.n > 60 && of_instance.n > 12);
+}
