@@ -13158,6 +13158,7 @@ static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_
     hcq_result r = bad != NULL ? hcqi_refuse(q->dev, why, "%s", bad)
                                : hcqi_schedule_build(&sched, q, flags);
     if (r == HCQ_OK) { hcqi_print_schedule(&t, &sched, quotes); }
+    if (r == HCQ_ERROR_OUT_OF_MEMORY && bad == NULL) { (void)hcqi_oom(q->dev, "schedule"); }
     if (bad == NULL) { hcqi_arena_delete(&sched.arena); }
     hcqi_leave();
     return t.length;

@@ -268,21 +268,25 @@ static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_
 
 static hcq_result print_graph(scenario *c) {
     static char text[16384];
+    log_clear();                       /* then a failure has its line: */
     size_t length = hcq_graph_print(c->graph, 0, text, sizeof text);
     if (length != 0) {
         length = hcq_graph_dot(c->graph, HCQ_COPY_LISTS, text, sizeof text);
     }
-    return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    return length != 0 ? HCQ_OK
+           : log_has("out of memory") ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_HOST;
 }
 
 static hcq_result print_profile(scenario *c) {
     static char text[1 << 18];
     hcq_device *devices[2] = {c->dev, c->dev2};
+    log_clear();
     size_t length = hcq_profile_print(devices, 2, HCQ_PROFILE_TRACE, text, sizeof text);
     if (length != 0) {
         length = hcq_profile_print(devices, 2, HCQ_PROFILE_SUMMARY, text, sizeof text);
     }
-    return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    return length != 0 ? HCQ_OK
+           : log_has("out of memory") ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_HOST;
 }
 
 static hcq_result scenario_graph_setup(scenario *c) {
