@@ -187,7 +187,8 @@ TEST(explain_no_cycle_where_another_raises) {
     hcq_point one = submit_link(T.dev, HCQ_COPY, "one", hcq_at(s, 1), back);
     hcq_point lowest = submit_link(dev2(), HCQ_COPY, "lowest", back, hcq_at(s, 1));
     SAYS(explain(one), "cycle");
-    hcq_point other = submit_link(dev2(), HCQ_COMPUTE, "other", gate, hcq_at(s, 2));
+    hcq_point higher = hcq_at(s, 2), other;
+    CHECK_OK(submit_lists(dev2(), &gate, &higher, HCQ_UNORDERED, &other));
     SAYS(explain(one), "lowest");
     SAYS_NOT(explained, "cycle");
     open_gate(gate);
