@@ -2395,6 +2395,7 @@ static struct hcqi_core {
     uint64_t stepper;                  /* the one thread that may use those; 0: there are none */
     hcq_result (*await_fn)(const uint32_t *word, uint32_t seen, uint64_t timeout_ns); /* and runs */
     uint64_t walks;
+    uint32_t instances;                /* of Vulkan: whoever makes one has this lock */
     hcqi_message messages[32];
     uint32_t message_count;
 } hcqi_core;

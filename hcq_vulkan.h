@@ -95,7 +95,8 @@ extern "C" {
 #endif
 
 enum {
-    HCQ_VULKAN_VALIDATION = 1,         /* Khronos' layer, if there: messages to the log */
+    HCQ_VULKAN_VALIDATION = 1,         /* Khronos' layer, if there: messages to the log. Old
+                                          ones (1.3.239) crash where threads open and close */
     HCQ_VULKAN_ONE_QUEUE = 2,          /* of those that the device has (tests) */
     HCQ_VULKAN_NO_SYNC2 = 4,           /* do without what is optional (tests): ... */
     HCQ_VULKAN_NO_IMPORT = 8,          /* ... memory of the host, ... */
@@ -4238,11 +4239,9 @@ static void hcqi_vk_messenger_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     (void)v->api.CreateDebugUtilsMessengerEXT(v->instance, &info, NULL, &v->messenger);
 }
 
-/* Instances are made one at a time: the validation layer reads its settings into one table of
-   the process (1.3.239 threw an exception when two threads made one each). */
-static uint32_t hcqi_vk_creating;
-
-/* An instance, for `d` alone if it wants validation. Texts are constant. */
+/* An instance, for `d` alone if it wants validation. Texts are constant. One is made at a time:
+   the validation layer reads its settings into one table of the process (1.3.239 threw an
+   exception when two threads made one each). */
 static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     hcqi_vk_global_api api;
     const char *wanted[] = { VK_EXT_DEBUG_UTILS_EXTENSION_NAME, "VK_KHR_portability_enumeration" };
@@ -4279,9 +4278,9 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     }
     info.enabledExtensionCount = count;
     info.ppEnabledExtensionNames = extensions;
-    hcqi_word_lock(&hcqi_vk_creating);
+    hcqi_word_lock(&hcqi_core.instances);
     VkResult r = api.CreateInstance(&info, NULL, &v->instance);
-    hcqi_word_unlock(&hcqi_vk_creating);
+    hcqi_word_unlock(&hcqi_core.instances);
     v->failure = hcqi_vk_text(r);
     if (r == VK_ERROR_INCOMPATIBLE_DRIVER) { v->failure = "Vulkan's loader finds no driver"; }
     if (r != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }

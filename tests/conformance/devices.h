@@ -228,6 +228,7 @@ static void late_opener_free(void *user, void *ptr, size_t size) {
 
 TEST(opened_while_another_closes) {
     late_opener o = {.desc = test_desc()};
+    if (test_validates()) { o.desc.vulkan = NULL; } /* as in registry_from_threads */
     hcq_device_desc desc = o.desc;
     desc.memory.alloc_fn = late_opener_alloc;
     desc.memory.free_fn = late_opener_free;
