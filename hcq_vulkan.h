@@ -101,8 +101,7 @@ enum {
     HCQ_VULKAN_NO_SYNC2 = 4,           /* do without what is optional (tests): ... */
     HCQ_VULKAN_NO_IMPORT = 8,          /* ... memory of the host, ... */
     HCQ_VULKAN_NO_CALIBRATION = 16,    /* ... reading both clocks at once, ... */
-    HCQ_VULKAN_NO_LATE_BINDING = 32,   /* ... changing descriptors of a recorded set, ... */
-    HCQ_VULKAN_NO_PUSH_SETS = 64,      /* ... descriptors without a set */
+    HCQ_VULKAN_NO_LATE_BINDING = 32,   /* ... changing descriptors of a recorded set */
     HCQ_VULKAN_STAGED = 128            /* host pointers for HCQ_HOST_VISIBLE memory only,
                                           as if it were a device with its own memory (tests) */
 };
@@ -306,9 +305,9 @@ HCQ_API hcq_result hcq_vulkan_address(const hcq_vulkan_encoder *encoder, uint64_
 
 #define HCQI_VK_DEVICE_OPTIONAL(X)                                                 \
     X(QueueSubmit2) X(QueueSubmit2KHR) X(GetMemoryHostPointerPropertiesEXT)        \
-    X(CmdPushDescriptorSetKHR) X(ResetQueryPool) X(GetCalibratedTimestampsEXT)     \
-    X(SetDebugUtilsObjectNameEXT) X(CmdBeginDebugUtilsLabelEXT)                    \
-    X(CmdEndDebugUtilsLabelEXT) X(GetPipelineExecutableStatisticsKHR)
+    X(ResetQueryPool) X(GetCalibratedTimestampsEXT) X(SetDebugUtilsObjectNameEXT)  \
+    X(CmdBeginDebugUtilsLabelEXT) X(CmdEndDebugUtilsLabelEXT)                      \
+    X(GetPipelineExecutableStatisticsKHR)
 
 #define HCQI_VK_MEMBER(name) PFN_vk##name name;
 #define HCQI_VK_NAME(name) "vk" #name,
@@ -559,7 +558,7 @@ typedef struct hcqi_vk_device {
     VkPhysicalDeviceProperties is;
     uint64_t max_allocation, max_buffer, import_align;
     uint32_t needs;                    /* HCQI_VK_NEEDS_* that there are */
-    int has_sync2, has_import, has_push_sets, has_late_binding, has_clock;
+    int has_sync2, has_import, has_late_binding, has_clock;
     int has_host_reset, has_budget, has_monotonic, has_maintenance4, has_statistics;
     int validates;
     PFN_vkQueueSubmit2KHR submit2;
@@ -1549,7 +1548,6 @@ typedef struct hcqi_vk_kernel {
     VkDescriptorSetLayout sets;
     VkPipelineLayout layout;
     uint32_t bindings;                 /* of set 0: buffers, and the uniform block */
-    int pushes;                        /* they are push descriptors */
     hcqi_vk_pipeline *pipelines;       /* by block; under d->kernel_lock, but stay */
 } hcqi_vk_kernel;
 
@@ -2337,8 +2335,6 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
     flags.pBindingFlags = late;
     info.bindingCount = k->bindings;
     info.pBindings = bindings;
-    k->pushes = !d->has_late_binding && d->has_push_sets;
-    if (k->pushes) { info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR; }
     if (d->has_late_binding) {
         info.pNext = &flags;
         info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT;
@@ -2792,11 +2788,6 @@ static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
         infos[i].offset = own->offset + c->uniform;
         infos[i].range = p->shader.uniform_bytes;
     }
-    if (commands != VK_NULL_HANDLE && p->kernel->pushes) {
-        d->api.CmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-                                       p->kernel->layout, 0, count, writes);
-        return HCQ_OK;
-    }
     d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
     if (commands != VK_NULL_HANDLE) {
         d->api.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
@@ -3116,7 +3107,7 @@ static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_v
         c->uniform = (uint32_t)room->bytes;
         room->bytes += ((uint64_t)program->shader.uniform_bytes + 15) & ~(uint64_t)15;
     }
-    if (program->kernel->sets == VK_NULL_HANDLE || program->kernel->pushes) { return; }
+    if (program->kernel->sets == VK_NULL_HANDLE) { return; }
     room->sets++;
     room->set_buffers += program->shader.buffers;
     room->set_uniforms += (uint32_t)uniform;
@@ -3228,8 +3219,7 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
         const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
         hcqi_vk_command *c = &list->commands[i];
         hcqi_vk_slot_write(list, p, c);
-        if (p->kind != HCQ_COMMAND_EXEC) { continue; }
-        if (program->kernel->sets == VK_NULL_HANDLE || program->kernel->pushes) { continue; }
+        if (p->kind != HCQ_COMMAND_EXEC || program->kernel->sets == VK_NULL_HANDLE) { continue; }
         info.pSetLayouts = &program->kernel->sets;
         r = HCQI_VK_TRY(d, AllocateDescriptorSets, (d->handle, &info, &c->set));
     }
@@ -3310,7 +3300,7 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
         if (hcqi_vk_is_buffer(p->args[i])) { buffers |= differs; } else { values |= differs; }
     }
     if (!buffers && !values) { return HCQ_OK; }
-    int late = !buffers || (d->has_late_binding && !p->kernel->pushes);
+    int late = !buffers || d->has_late_binding;
     int data = !values || p->shader.uniform != UINT32_MAX;
     if (seg->stale || !late || !data) {
         VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS];
@@ -4525,11 +4515,10 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const hcqi_vk_device *d,
    be enabled. */
 static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_desc *lent,
                                      const char **names, uint32_t *count) {
-    enum { ROWS = 8 };
+    enum { ROWS = 7 };
     const struct { const char *name; uint32_t off; int *has; } table[ROWS] = {
         { VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, HCQ_VULKAN_NO_SYNC2, &d->has_sync2 },
         { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, HCQ_VULKAN_NO_IMPORT, &d->has_import },
-        { VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, HCQ_VULKAN_NO_PUSH_SETS, &d->has_push_sets },
         { VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME, HCQ_VULKAN_NO_CALIBRATION, &d->has_clock },
         { VK_KHR_MAINTENANCE_4_EXTENSION_NAME, 0, &d->has_maintenance4 },
         { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0, &d->has_budget },
@@ -4936,7 +4925,6 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->has_late_binding = features.v12.descriptorBindingStorageBufferUpdateAfterBind &&
                           !(d->flags & HCQ_VULKAN_NO_LATE_BINDING);
     d->has_host_reset = features.v12.hostQueryReset && d->api.ResetQueryPool != NULL;
-    d->has_push_sets = d->has_push_sets && d->api.CmdPushDescriptorSetKHR != NULL;
     d->has_import = d->has_import && d->api.GetMemoryHostPointerPropertiesEXT != NULL;
     d->has_maintenance4 = d->has_maintenance4 && features.maintenance4.maintenance4;
     d->has_statistics = d->has_statistics && features.statistics.pipelineExecutableInfo &&

@@ -402,16 +402,6 @@ MOCK_VK_API(void, CmdBindDescriptorSets, VkCommandBuffer handle, VkPipelineBindP
     mock_vk_ref(c, MOCK_VK_OBJECT(mock_vk_object, sets[0], DESCRIPTOR_SET, c->o.device));
 }
 
-MOCK_VK_API(void, CmdPushDescriptorSetKHR, VkCommandBuffer handle, VkPipelineBindPoint point,
-            VkPipelineLayout layout, uint32_t set, uint32_t count,
-            const VkWriteDescriptorSet *writes) {
-    mock_vk_commands *c =
-        mock_vk_record(handle, MOCK_VK_CmdPushDescriptorSetKHR, VK_QUEUE_COMPUTE_BIT);
-    for (uint32_t i = 0; i < count; i++) {
-        mock_vk_ref(c, &mock_vk_described(c->o.device, &writes[i])->o);
-    }
-}
-
 static mock_vk_command *mock_vk_record_dispatch(mock_vk_commands *c) {
     mock_vk_check(c->pipeline != NULL, "no pipeline is bound");
     mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_DISPATCH,

@@ -12,7 +12,6 @@
 /* mock_vk_desc.without */
 enum {
     MOCK_VK_NO_SYNC2 = 1,
-    MOCK_VK_NO_PUSH_SETS = 2,
     MOCK_VK_NO_UPDATE_AFTER_BIND = 4,
     MOCK_VK_NO_HOST_MEMORY = 8,        /* VK_EXT_external_memory_host */
     MOCK_VK_NO_CALIBRATION = 16,
@@ -98,7 +97,7 @@ static mock_vk_desc mock_vk_options;
     X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer)          \
     X(EndCommandBuffer) X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch)      \
     X(CmdDispatchIndirect) X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdPipelineBarrier) \
-    X(CmdBindDescriptorSets) X(CmdPushDescriptorSetKHR) X(CmdWriteTimestamp)       \
+    X(CmdBindDescriptorSets) X(CmdWriteTimestamp)                                  \
     X(CmdResetQueryPool) X(CmdCopyQueryPoolResults) X(CmdBeginDebugUtilsLabelEXT)  \
     X(CmdEndDebugUtilsLabelEXT) X(CreateQueryPool) X(DestroyQueryPool)             \
     X(GetQueryPoolResults) X(ResetQueryPool) X(CreateShaderModule)                 \

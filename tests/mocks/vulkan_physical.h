@@ -166,7 +166,6 @@ static const struct {
 } mock_vk_extensions[] = {             /* the first is of the instance */
     {"VK_EXT_debug_utils", MOCK_VK_NO_DEBUG_UTILS},
     {"VK_KHR_synchronization2", MOCK_VK_NO_SYNC2},
-    {"VK_KHR_push_descriptor", MOCK_VK_NO_PUSH_SETS},
     {"VK_EXT_external_memory_host", MOCK_VK_NO_HOST_MEMORY},
     {"VK_EXT_calibrated_timestamps", MOCK_VK_NO_CALIBRATION},
     {"VK_KHR_maintenance4", MOCK_VK_NO_MAINTENANCE4},

@@ -135,7 +135,7 @@ static const test_variant test_variants[] = {
      .staging_bytes = 65536},
     {.name = "vulkan-plain", .backend = "VULKAN",
      .vulkan_flags = HCQ_VULKAN_NO_SYNC2 | HCQ_VULKAN_NO_IMPORT | HCQ_VULKAN_NO_CALIBRATION |
-                     HCQ_VULKAN_NO_LATE_BINDING | HCQ_VULKAN_NO_PUSH_SETS},
+                     HCQ_VULKAN_NO_LATE_BINDING},
     {.name = "vulkan-no-copy", .backend = "VULKAN", .test.no_copy_lane = 1,
      .one_fifo = 1},
     {.name = "vulkan-narrow", .backend = "VULKAN", .test.counter_limit = 16, .narrow = 1},
