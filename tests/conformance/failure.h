@@ -33,6 +33,31 @@ TEST(timeline_waits_pass_failures) {
     }
 }
 
+/* The first failure of a device, and of a lane, is kept though there is no memory by then. */
+TEST(failures_take_no_memory) {
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 1);
+    hcq_signal raised = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *behind = make_queue(device, HCQ_COPY);
+    hcq_point gate = make_gate(device), failed, follows;
+    CHECK_INDEX(hcq_queue_wait(q, gate), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_fails, NULL), 1);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(raised, 1)), 2);
+    CHECK_INDEX(hcq_queue_wait(behind, hcq_at(raised, 1)), 0);
+    CHECK_INDEX(record_word(behind, make_words(device, 1), 5, 4), 1);
+    CHECK_OK(hcq_queue_submit(q, device, &failed));
+    CHECK_OK(hcq_queue_submit(behind, device, &follows));
+    T.memory.fail_until = UINT64_MAX;
+    __atomic_store_n(&T.memory.fail_at, 1, __ATOMIC_SEQ_CST);
+    hcq_result set = hcq_signal_set(gate.signal, 1);
+    hcq_result first = hcq_wait(&failed, 1, HCQ_ALL, BOUND);
+    hcq_result second = hcq_wait(&follows, 1, HCQ_ALL, BOUND);
+    __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
+    CHECK_OK(set);
+    CHECK_RESULT(first, HCQ_ERROR_HOST);
+    CHECK_RESULT(second, HCQ_ERROR_HOST);
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- answers that were forgotten ---- */
 
 /* They say so: neither a success nor a failure is guessed. */

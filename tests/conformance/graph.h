@@ -185,6 +185,28 @@ TEST(graphs_append) {
     }
 }
 
+/* Inputs that no command names may be declared between launches, whose values get more. */
+TEST(inputs_are_declared_late) {
+    enum { N = 20, BYTES = 256 };
+    hcq_queue *g = make_graph();
+    hcq_buffer all = make_words(T.dev, N * BYTES / 4);
+    hcq_buffer first = hcq_graph_input(g, 0, T.dev, BYTES);
+    hcq_value values[N];
+    CHECK_INDEX(hcq_queue_fill(g, first, BYTES, 7, 4), 0);
+    CHECK_OK(hcq_queue_bind(g, T.dev));
+    for (uint32_t n = 1; n <= N; n++) {
+        hcq_point done;
+        values[n - 1] = hcq_value_buffer(hcq_view(all, (n - 1) * BYTES, BYTES));
+        values[0] = hcq_value_buffer(hcq_view(all, n % 2 * BYTES, BYTES));
+        values[1] = hcq_value_buffer(hcq_view(all, (n + 1) % 2 * BYTES, BYTES));
+        CHECK_OK(hcq_queue_submit_with(g, T.dev, values, n, 0, &done));
+        WAIT_OK(done);
+        CHECK_U64(READ32(hcq_view(all, n % 2 * BYTES, BYTES), 0), 7);
+        CHECK_OK(hcq_copyin(all, (uint32_t[BYTES / 2]){0}, 2 * BYTES));
+        CHECK_U64(hcq_graph_input(g, n, T.dev, BYTES).size, BYTES);
+    }
+}
+
 /* An input is declared once, also by its size and device, and nothing stands where a value of a
    queue's could: what is not there is refused, and that sticks. */
 TEST(graphs_take_what_is_there) {

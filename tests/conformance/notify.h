@@ -73,6 +73,24 @@ TEST(notify_when_released) {
     }
 }
 
+/* What is asked about first on a device is noticed, whichever lane it runs on. */
+TEST(notify_on_every_lane) {
+    static notice n;
+    for (uint32_t lane = 0; lane < 2; lane++) {
+        hcq_device *device = OPEN_WITH(0, .compute_lanes = 2);
+        hcq_queue *q = make_holder(device);
+        hcq_point done;
+        CHECK_OK(SUBMIT(device, q, &done, .affinity = lane));
+        CHECK(word_until(&SEEN->hold_began, 1));
+        NOTIFY_AT(&n, done);
+        mock_sleep(2000000);           /* whoever will notice it sleeps by now */
+        SILENT(&n);
+        hold_release();
+        NOTIFIED(&n, HCQ_OK);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 /* A submission's point is exact; the timeline's waits for all before it, and only
    orders: it is reached if those fail. */
 TEST(notify_exact_and_prefix) {

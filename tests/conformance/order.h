@@ -76,6 +76,22 @@ TEST(copy_lane_overlaps_compute) {
 
 /* ---- hold-back ---- */
 
+/* The call for one queue takes flags as the one for many does. */
+TEST(one_queue_with_flags) {
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = 1);
+    hcq_point gate = make_gate(device), held, done;
+    hcq_queue *first = make_queue(device, HCQ_COMPUTE), *second = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_wait(first, gate), 0);
+    CHECK_INDEX(record_word(second, make_words(device, 1), 5, 4), 0);
+    CHECK_OK(hcq_queue_submit(first, device, &held));
+    CHECK_OK(hcq_queue_submit_with(second, device, NULL, 0, HCQ_UNORDERED, &done));
+    WAIT_OK(done);
+    CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
+    open_gate(gate);
+    WAIT_OK(held);
+    CHECK_OK(hcq_close(device));
+}
+
 /* wait_device: everything submitted there before this submission. */
 TEST(wait_device) {
     hcq_signal gate = make_signal(T.dev, 0);

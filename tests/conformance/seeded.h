@@ -20,7 +20,7 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "the_end_does_not_wait_for_others close_with_failures_above_others "
     "notices_end_with_their_device queue_outlives_its_submit raises_are_found_at_once "
     "a_host_failure_begins_at_once a_host_failure_comes_down a_lost_raise_takes_no_other "
-    "empty_is_idle_before "
+    "empty_is_idle_before notify_on_every_lane "
     "bridge_stays_until_it_is_crossed any_number_in_flight numbers_to_come_are_told "
     "imports_of_one_memory launch_beside_other_work failed_launch_keeps_the_order "
     "freed_while_a_launch_needs_it device_of_a_running_launch_is_closed launch_is_explained "

@@ -53,7 +53,7 @@ PROGRAMS = [
 ]
 # Steps that build for themselves, in the rooms that they look at.
 SCRIPTS = [
-    ('profile', 'sh tests/core/profile.sh', r'core/(reporting|profiling)'),
+    ('profile', 'sh tests/core/profile.sh', r'core/(reporting|profiling|scheduling)'),
     ('schedules', 'gcc -std=gnu11 -O2 -w -c tests/cpu/scheduler.c -o scheduler.o && gcc '
      '-std=gnu11 -O0 -gdwarf-4 -w -fsanitize=thread -fno-pie -I. -c tests/cpu/schedules.c -o '
      'schedules.o && gcc -no-pie scheduler.o schedules.o -o schedules -ldl && ./schedules',
