@@ -1,6 +1,41 @@
 /* graph_limits.h - graphs as text and read back, their limits, objects and devices
    that go while a launch is under way, what tells of it. Part of conformance.c. */
 
+/* ---- plans ---- */
+
+/* Each command follows the eight before it. */
+static hcq_queue *record_dense(uint32_t count, hcq_buffer words) {
+    hcq_queue *g = make_graph();
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(hcq_queue_fill(g, hcq_view(words, i * 4, 4), 4, i, 4) >= 0);
+        for (uint32_t k = i < 8 ? 0 : i - 8; k < i; k++) {
+            CHECK_OK(hcq_graph_edge(g, (int32_t)k, (int32_t)i));
+        }
+    }
+    return g;
+}
+
+/* A plan for which there was no memory at one place is not made. */
+TEST(plans_are_whole) {
+    static char text[65536];
+    hcq_buffer words = make_words(T.dev, 300);
+    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count++) {
+        uint64_t k = 0, calls, at;
+        size_t length;
+        do {
+            hcq_queue *g = record_dense(count, words);
+            at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
+            T.memory.fail_until = at;
+            __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
+            length = hcq_graph_print(g, 0, text, sizeof text);
+            __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
+            calls = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
+            CHECK((length == 0) == (calls >= at));
+            hcq_queue_destroy(g);
+        } while (calls >= at);
+    }
+}
+
 /* ---- what was recorded ---- */
 
 typedef size_t (*graph_text_fn)(hcq_queue *, uint32_t, char *, size_t);
