@@ -46,7 +46,7 @@ TEST(failures_take_no_memory) {
     CHECK_INDEX(record_word(behind, make_words(device, 1), 5, 4), 1);
     CHECK_OK(hcq_queue_submit(q, device, &failed));
     CHECK_OK(hcq_queue_submit(behind, device, &follows));
-    T.memory.fail_until = UINT64_MAX;
+    __atomic_store_n(&T.memory.fail_until, UINT64_MAX, __ATOMIC_SEQ_CST);
     __atomic_store_n(&T.memory.fail_at, 1, __ATOMIC_SEQ_CST);
     hcq_result set = hcq_signal_set(gate.signal, 1);
     hcq_result first = hcq_wait(&failed, 1, HCQ_ALL, BOUND);

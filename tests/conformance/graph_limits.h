@@ -25,7 +25,7 @@ TEST(plans_are_whole) {
         do {
             hcq_queue *g = record_dense(count, words);
             at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
-            T.memory.fail_until = at;
+            __atomic_store_n(&T.memory.fail_until, at, __ATOMIC_SEQ_CST);
             __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
             length = hcq_graph_print(g, 0, text, sizeof text);
             __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
