@@ -12048,6 +12048,7 @@ HCQI_DEF hcq_buffer hcq_graph_input(hcq_queue *graph, uint32_t number, hcq_devic
         return b;
     }
     hcqi_input input = { device, device->serial, size, 0, 0, NULL };
+    if (hcqi_value_known(graph, number * 2 + 1) == 0) { graph->generation++; }
     hcqi_input_set(graph, number, input);
     hcqi_leave();
     return hcqi_placeholder_make(number, device, size);

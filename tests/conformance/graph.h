@@ -207,6 +207,27 @@ TEST(inputs_are_declared_late) {
     }
 }
 
+/* A command that was launched may name an input that was declared after that. */
+TEST(late_inputs_are_named) {
+    enum { N = 40 };
+    hcq_queue *g = make_graph();
+    hcq_buffer all = make_words(T.dev, N * 64), input = hcq_graph_input(g, 0, T.dev, 256);
+    hcq_value values[N];
+    CHECK_INDEX(record_add(g, make_add(T.dev), input, 0, 5), 0);
+    CHECK_OK(hcq_queue_bind(g, T.dev));
+    for (uint32_t n = 0; n < N; n++) {
+        hcq_point done;
+        values[n] = hcq_value_buffer(hcq_view(all, n * 256, 256));
+        if (n != 0) {
+            input = hcq_graph_input(g, n, T.dev, 256);
+            CHECK_OK(hcq_queue_update_arg(g, 0, 0, &input.address, 8));
+        }
+        CHECK_OK(hcq_queue_submit_with(g, T.dev, values, n + 1, 0, &done));
+        WAIT_OK(done);
+        CHECK_U64(READ32(hcq_view(all, n * 256, 256), 0), 5);
+    }
+}
+
 /* An input is declared once, also by its size and device, and nothing stands where a value of a
    queue's could: what is not there is refused, and that sticks. */
 TEST(graphs_take_what_is_there) {

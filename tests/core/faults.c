@@ -266,15 +266,20 @@ static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_
                   .values = values, .value_count = 2, .flags = flags);
 }
 
+/* Without memory there is no text, but a line in the log. */
+static hcq_result printed(size_t length) {
+    int told = log_has("out of memory");
+    return length != 0 ? HCQ_OK : told ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_HOST;
+}
+
 static hcq_result print_graph(scenario *c) {
     static char text[16384];
-    log_clear();                       /* then a failure has its line: */
+    log_clear();
     size_t length = hcq_graph_print(c->graph, 0, text, sizeof text);
     if (length != 0) {
         length = hcq_graph_dot(c->graph, HCQ_COPY_LISTS, text, sizeof text);
     }
-    return length != 0 ? HCQ_OK
-           : log_has("out of memory") ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_HOST;
+    return printed(length);
 }
 
 static hcq_result print_profile(scenario *c) {
@@ -285,8 +290,7 @@ static hcq_result print_profile(scenario *c) {
     if (length != 0) {
         length = hcq_profile_print(devices, 2, HCQ_PROFILE_SUMMARY, text, sizeof text);
     }
-    return length != 0 ? HCQ_OK
-           : log_has("out of memory") ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_HOST;
+    return printed(length);
 }
 
 static hcq_result scenario_graph_setup(scenario *c) {
