@@ -3929,19 +3929,34 @@ static hcq_result hcqi_producer_result(const hcqi_producer *p) {
     return failed != 0 && p->epoch >= failed ? hcqi_job_failure(p->job) : HCQ_OK;
 }
 
+static void hcqi_producer_detach(hcqi_producer *p) {
+    hcqi_signal *s = p->signal;
+    if (p->slot != NULL) {
+        s->stamps--;
+        return;
+    }
+    if (p->prev != NULL) { p->prev->next = p->next; } else { s->pending_head = p->next; }
+    if (p->next != NULL) { p->next->prev = p->prev; } else { s->pending_tail = p->prev; }
+}
+
 /* Lanes are collected one after the other, so a failure or a higher raise, `above`, may be met
    before a raise that came first: what has been raised by now counts as reached. */
 static void hcqi_signal_collect(hcqi_signal *s, const hcqi_producer *above) {
-    hcqi_producer *p = s->pending_head;
     uint64_t end = above == NULL ? UINT64_MAX : above->value;
-    for (uint32_t i = 0; p != NULL && p->value < end && (above == NULL || i < 8); i++) {
+    uint32_t left = 0;
+    hcqi_producer *p = s->pending_head;
+    while (p != NULL && p->value < end && (above == NULL || left < 8)) {
+        hcqi_producer *next = p->next;
         int other = above == NULL || p->job->lane != above->job->lane;
-        int done = !p->early && other && hcqi_lane_completed(p->job->lane) >= p->epoch;
-        if (done && hcqi_producer_result(p) == HCQ_OK) {
+        if (other && hcqi_lane_completed(p->job->lane) >= p->epoch &&
+            hcqi_producer_result(p) == HCQ_OK) {
+            hcqi_producer_detach(p);
             p->early = 1;
             if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
+        } else {
+            left++;
         }
-        p = p->next;
+        p = next;
     }
 }
 
@@ -3998,16 +4013,6 @@ static void hcqi_producer_insert(hcqi_producer *p) {
     p->next = after == NULL ? s->pending_head : after->next;
     if (p->next != NULL) { p->next->prev = p; } else { s->pending_tail = p; }
     if (after != NULL) { after->next = p; } else { s->pending_head = p; }
-}
-
-static void hcqi_producer_detach(hcqi_producer *p) {
-    hcqi_signal *s = p->signal;
-    if (p->slot != NULL) {
-        s->stamps--;
-        return;
-    }
-    if (p->prev != NULL) { p->prev->next = p->next; } else { s->pending_head = p->next; }
-    if (p->next != NULL) { p->next->prev = p->prev; } else { s->pending_tail = p->prev; }
 }
 
 /* The smallest handed-over value that satisfies `value`. */
@@ -4723,7 +4728,7 @@ static void hcqi_job_free(hcq_job *job) {
 /* It has happened on the device, or the job failed there before it got so far. */
 static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcq_result result = hcqi_producer_result(p);
-    hcqi_producer_detach(p);
+    if (!p->early) { hcqi_producer_detach(p); }
     lane->land_head = p->list;
     if (p->list == NULL) { lane->land_tail = NULL; }
     if (result != HCQ_OK) {

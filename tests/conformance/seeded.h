@@ -17,6 +17,7 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "version_with_least_work_is_taken failed_alloc_keeps_the_users "
     "transfers_give_up_in_a_full_lane explain_a_failure_before_lower_values "
     "explain_the_wait_that_is_left explain_running explain_versions_in_use "
+    "raised_by_lanes_in_turns "
     "the_end_does_not_wait_for_others close_with_failures_above_others "
     "notices_end_with_their_device queue_outlives_its_submit raises_are_found_at_once "
     "a_host_failure_begins_at_once a_host_failure_comes_down a_lost_raise_takes_no_other "

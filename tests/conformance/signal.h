@@ -91,6 +91,31 @@ TEST(a_repeated_value_gets_one_answer) {
     }
 }
 
+/* A signal that lanes raise in turns: lanes are looked at one after the other, and a raise that
+   is met behind a later one's is none that comes too late. */
+TEST(raised_by_lanes_in_turns) {
+    enum { LANES = 12, LINKS = 20 * LANES };
+    hcq_device *device = OPEN_WITH(0, .compute_lanes = LANES);
+    hcq_buffer word = make_words(device, 1);
+    hcq_signal s = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point last = hcq_at(s, LINKS), first = hcq_at(s, 1);
+    CHECK_INDEX(record_word(q, word, 7, 4), 0);
+    log_clear();
+    first = hold_device(device, &first);
+    for (uint64_t i = 1; i < LINKS; i++) {
+        hcq_point wait = hcq_at(s, i), raise = hcq_at(s, i + 1);
+        CHECK_OK(SUBMIT(device, q, NULL, .affinity = i % LANES, .waits = &wait, .wait_count = 1,
+                        .signals = &raise, .signal_count = 1));
+    }
+    hold_release();
+    test_sleep_ms(50);                 /* who has native waits is over before anybody looks */
+    WAIT_OK(last);
+    WAIT_OK(first);
+    CHECK(!log_has("a late signal"));
+    CHECK_OK(hcq_close(device));
+}
+
 /* A promise that broke is none any more, nor is one of a submission that was refused. */
 TEST(a_broken_promise_is_forgotten) {
     hcq_signal s = make_signal(T.dev, 0);

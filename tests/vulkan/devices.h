@@ -36,7 +36,8 @@ static void chain(int held) {
     }
     WAIT_OK(done);
     counts all = counts_since(T.dev, &before);
-    CHECK(T.variant->one_fifo ? all.waits == 0 : all.waits <= CHAIN);
+    /* One of them may be for the zeros of the new buffer, which another queue wrote. */
+    CHECK(T.variant->one_fifo ? all.waits == 0 : all.waits <= CHAIN + 1);
     CHECK_U64(test_own_threads(), threads);
     CHECK_U64(READ32(word, 0), CHAIN);
 }
