@@ -137,7 +137,8 @@ struct hcq_vulkan_desc {
     VkDevice device;
     uint32_t api_version;              /* the instance's [1.2] */
     PFN_vkGetInstanceProcAddr loader;  /* [the system's library] */
-    const hcq_vulkan_queue *queues;    /* each has a lane, unless lanes are asked for */
+    const hcq_vulkan_queue *queues;    /* each has a lane, unless lanes are asked for; up to
+                                          16, of two families */
     uint32_t queue_count;
     const char *const *extensions;     /* that the device was made with */
     uint32_t extension_count;
@@ -4688,6 +4689,10 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     if (d->queue_count == 0 ||
         !(d->all_families[d->families[0].index].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
         return hcqi_deny(d->device, HCQ_ERROR_INVALID, "vulkan.queues: none of them computes");
+    }
+    if (d->queue_count < desc->queue_count) {
+        hcq_backend_log(d->device, HCQ_OK, "vulkan.queues: %u of %u are used", d->queue_count,
+                        desc->queue_count);
     }
     d->family_of[0] = &d->families[0];
     d->family_of[1] = &d->families[d->family_count - 1];

@@ -109,6 +109,24 @@ TEST(handles_of_a_lent_device) {
     rig_close(&E);
 }
 
+TEST(more_queues_than_are_used) {
+    hcq_vulkan_queue queues[17];
+    rig_open(&E);
+    CHECK_OK(hcq_close(rig_lend(&E)));
+    for (uint32_t i = 0; i < 17; i++) {
+        queues[i] = E.lent[0];
+    }
+    struct hcq_vulkan_desc lent = test_vulkan_desc;
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc = lent;
+    test_vulkan_desc.queues = queues;
+    test_vulkan_desc.queue_count = 17;
+    hcq_device *dev = test_open(0, &desc);
+    CHECK(log_has("vulkan.queues: 16 of 17 are used"));
+    CHECK_OK(hcq_close(dev));
+    rig_close(&E);
+}
+
 TEST(handles_of_its_own) {
     hcq_vulkan_info info = {0};
     hcq_vulkan_lane_info lane;
