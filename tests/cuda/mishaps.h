@@ -142,6 +142,7 @@ static int mishap_run(const char *name, uint64_t skip, int result, uint32_t flag
     char text[160];
     snprintf(text, sizeof text, "%s %llu %llu %d %u", name, (unsigned long long)skip,
              (unsigned long long)(T.seed + skip), result, (unsigned)flags);
+    alarm(300);                        /* for each one, however many there are */
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
