@@ -652,9 +652,11 @@ stack() { # no function needs more than 16 KiB; threads of 64 KiB suffice
     program gcc stack cpu && program gcc stack mock
 }
 
-lists() { # every number in the headers has its test, every variant its step; 1.0's names stay
+lists() { # every number in the headers has its test, every variant its step, every mistake its
+    # line; 1.0's names stay
     need python3
-    run python3 tests/core/limits.py && run python3 -B tests/core/api.py || return 1
+    run python3 tests/core/limits.py && run python3 -B tests/core/api.py &&
+        run sh tests/mutants.sh --folder "$bin/mutants" --list fixed >"$bin/mistakes" || return 1
     # A dollar sign that is gpu.sh's.
     # shellcheck disable=SC2016
     tr -c 'a-z0-9$-' '\n' <tests/run.sh | cat - tests/gpu.sh |
