@@ -219,7 +219,7 @@ tsan-answers-long      full     -           program tsan answers cpu --seconds 9
 flat-long              full     cpu         program gcc flat cpu --submissions 1000000
 flat-nospin            full     cpu         program gcc flat cpu-nospin
 seeds                  full     cpu         many_seeds 11 18
-repeat                 full     cpu         repeat 3
+repeat                 full     cpu         repeat 2
 many-starts            full     cpu         starts 5000
 tsan-condvar           full     -           program tsan-condvar conformance cpu
 clang-tsan             full     -           program clang-tsan conformance cpu

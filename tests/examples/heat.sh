@@ -4,10 +4,11 @@
 #     sh tests/examples/heat.sh [CC]       the compiler under mpicc [$CC, else cc]
 #
 # 1, 2 and 4 ranks on the CPU, 2 on VULKAN if that has a device: the strips have to be
-# what plain C computes. With 4 ranks what can overlap does, to 0.8 at least: of eight
-# tries, since others take cores away as they like. hcq_check.h has to find nothing. The
-# others of a rank that is stopped have to end by hcq's timeout and name its halo; those
-# of one that is killed are ended by mpirun, which says so. Nothing may be left running.
+# what plain C computes. With 4 ranks what can overlap does, to 0.4 at least: it would be 0
+# if it did not, is 0.8 and more where nothing else runs, and others take cores away as they
+# like. hcq_check.h has to find nothing. The others of a rank that is stopped have to end by
+# hcq's timeout and name its halo; those of one that is killed are ended by mpirun, which
+# says so. Nothing may be left running.
 # 77 without mpicc. Nothing goes over a network. With $HCQ_OBJECT the implementation is
 # that one, with all backends.
 #
@@ -63,10 +64,10 @@ was_right() { # every bit is, and nobody complains
     echo "$*: $(head -n 1 "$dir/out")"
 }
 
-overlaps() { # 4 ranks, to 0.8 at least
-    for _ in 1 2 3 4 5 6 7 8; do
+overlaps() { # 4 ranks, to 0.4 at least
+    for _ in 1 2 3 4; do
         right 4 heat CPU 30
-        ! awk '/ranks: .* overlap [0-9.]+$/ { good = $NF >= 0.8 } END { exit !good }' "$dir/out" ||
+        ! awk '/ranks: .* overlap [0-9.]+$/ { good = $NF >= 0.4 } END { exit !good }' "$dir/out" ||
             return 0
     done
     fail "inside and travel do not overlap: $(cat "$dir/out")"
