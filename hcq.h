@@ -1769,7 +1769,7 @@ struct hcqi_producer {
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
     uint32_t segment;                  /* of the job, with which it is handed over */
-    uint8_t early;                     /* the signal has it, ahead of its lane's turn */
+    uint8_t early;                     /* the signal has it ahead of its lane's turn: not pending */
     uint8_t promised;                  /* is in hcqi_core.promises */
 };
 

@@ -137,8 +137,8 @@ struct hcq_vulkan_desc {
     VkDevice device;
     uint32_t api_version;              /* the instance's [1.2] */
     PFN_vkGetInstanceProcAddr loader;  /* [the system's library] */
-    const hcq_vulkan_queue *queues;    /* each has a lane, unless lanes are asked for; up to
-                                          16, of two families */
+    const hcq_vulkan_queue *queues;    /* up to 16, of two families. Each has a lane, unless
+                                          lanes are asked for, or more than 8 compute, 4 copy */
     uint32_t queue_count;
     const char *const *extensions;     /* that the device was made with */
     uint32_t extension_count;

@@ -2,8 +2,8 @@
 # Runs hcq's tests.
 #
 #   sh tests/run.sh                what a change must pass      eight minutes
-#   sh tests/run.sh --quick        after every edit             one minute
-#   sh tests/run.sh --full         before a release             an hour
+#   sh tests/run.sh --quick        after every edit             two minutes
+#   sh tests/run.sh --full         before a release             an hour and a half
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
 #   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
 #   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
