@@ -6345,7 +6345,7 @@ static const hcqi_patch *hcqi_patch_find(const hcq_queue *q, uint32_t i, uint32_
 
 /* Is the k-th buffer of command `i` brought? */
 static int hcqi_name_brought(const hcq_queue *q, uint32_t i, uint32_t k) {
-    return hcqi_patch_find(q, i, hcqi_name_at(q, i, k)) != NULL;
+    return q->metas[i].patches != 0 && hcqi_patch_find(q, i, hcqi_name_at(q, i, k)) != NULL;
 }
 
 /* Anything but HCQ_OK: was refused. */
@@ -6853,7 +6853,6 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
 static HCQI_COLD int hcqi_update_stated(hcq_queue *q, uint32_t index, uint32_t name,
                                         uint64_t address, hcqi_allocation *a) {
     const hcqi_meta *m = &q->metas[index];
-    if (m->stated == 0) { return 1; }
     const hcqi_allocation *was = q->names[m->name_first + name];
     const hcqi_input *in = a == NULL ? hcqi_placeholder_find(q, address) : NULL;
     uint64_t left = a == NULL ? in->size - hcqi_placeholder_offset(address)
@@ -6903,8 +6902,9 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32
     if (buffer && !brought) {
         uint64_t address;
         memcpy(&address, value, sizeof address);
-        HCQI_CHECK(queue, p->index, hcqi_update_stated(queue, p->index, name, address, a),
-                   HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
+        int fits = m->stated == 0 || hcqi_update_stated(queue, p->index, name, address, a);
+        HCQI_CHECK(queue, p->index, fits, HCQ_ERROR_INVALID,
+                   "value: fewer bytes than hcq_queue_access said");
         hcqi_name_set(&queue->names[m->name_first + name], a);
     }
     memcpy(queue->arena + m->arena + offset, value, size);
@@ -8097,8 +8097,15 @@ static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64
     return least;
 }
 
-/* The one that raises `s` least, but enough, other than `but`, or the first that a timeline's
-   prefix lacks; NULL: it is the host's turn. *runs: what is needed of it was handed over. */
+/* Is it `first`, or behind that on its lane? */
+static int hcqi_job_follows(const hcq_job *job, const hcq_job *first) {
+    int ordered = first != NULL && !first->unordered && !job->unordered;
+    return job == first ||
+           (ordered && job->lane == first->lane && job->number > first->number);
+}
+
+/* The one that raises `s` least, but enough, and need not follow `but`, or the first that a
+   timeline's prefix lacks; NULL: the host's turn. *runs: what is needed of it was handed over. */
 static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, const hcq_job *but, int *runs) {
     uint64_t least = UINT64_MAX, number = value;
     hcq_job *best = NULL;
@@ -8116,7 +8123,8 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, const hcq_job 
         hcq_job *job = hcqi_held_from(dev, 0);
         for (; job != NULL && least != value && hcqi_look();
              job = hcqi_held_from(dev, job->number + 1)) {
-            uint64_t raised = job == but ? UINT64_MAX : hcqi_job_raises(job, s, value);
+            uint64_t raised = hcqi_job_follows(job, but) ? UINT64_MAX
+                                                         : hcqi_job_raises(job, s, value);
             if (raised < least) { best = job; }
             if (raised < least) { least = raised; }
         }

@@ -180,20 +180,22 @@ TEST(explain_no_false_cycle) {
     CHECK_OK(hcq_wait(done, 2, HCQ_ALL, BOUND));
 }
 
-/* Another one's higher raise ends what the lowest raiser waits for. */
+/* Another one's higher raise ends what the lowest raiser waits for, unless it is behind that. */
 TEST(explain_no_cycle_where_another_raises) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point back = make_gate(dev2()), gate = make_gate(T.dev);
     hcq_point one = submit_link(T.dev, HCQ_COPY, "one", hcq_at(s, 1), back);
     hcq_point lowest = submit_link(dev2(), HCQ_COPY, "lowest", back, hcq_at(s, 1));
     SAYS(explain(one), "cycle");
+    hcq_point behind = submit_link(dev2(), HCQ_COPY, "behind", gate, hcq_at(s, 3));
+    SAYS(explain(one), "cycle");
     hcq_point higher = hcq_at(s, 2), other;
     CHECK_OK(submit_lists(dev2(), &gate, &higher, HCQ_UNORDERED, &other));
     SAYS(explain(one), "lowest");
     SAYS_NOT(explained, "cycle");
     open_gate(gate);
-    const hcq_point all[] = {one, lowest, other};
-    CHECK_OK(hcq_wait(all, 3, HCQ_ALL, BOUND));
+    const hcq_point all[] = {one, lowest, behind, other};
+    CHECK_OK(hcq_wait(all, 4, HCQ_ALL, BOUND));
 }
 
 /* ---- what is final ---- */
