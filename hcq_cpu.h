@@ -85,7 +85,7 @@ enum {
     HCQI_CPU_WAITS = 2,                /* in one entry */
     HCQI_CPU_AHEAD = 512,              /* bytes of packets to fetch ahead */
     HCQI_CPU_LAP = 4,                  /* more than that */
-    HCQI_CPU_TIGHT = 512,              /* turns without a pause */
+    HCQI_CPU_TIGHT = 1024,             /* turns without a pause: longer than between far cores */
     HCQI_CPU_TOGETHER = 256,           /* waits until they yield first of all */
     HCQI_CPU_TURNS = 32,               /* of spinning between looks around */
     HCQI_CPU_ROOM = 128,               /* turns that a spinner gets to make room */
