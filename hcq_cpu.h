@@ -91,7 +91,8 @@ enum {
     HCQI_CPU_ROOM = 128,               /* turns that a spinner gets to make room */
     HCQI_CPU_LOST_NS = 500000,         /* such a gap is a turn lost to others */
     HCQI_CPU_LOST_MAX_NS = 16000000,   /* what counts of a longer one */
-    HCQI_CPU_TRIALS = 64,              /* so many gaps without spinning come after one */
+    HCQI_CPU_TRIAL = 4,                /* so many gaps without spinning come after one, */
+    HCQI_CPU_TRIALS = 64,              /* twice as many after each that soon follows, up to this */
     HCQI_CPU_INLINE_PS = 10000000,     /* cheaper grids are not shared */
     HCQI_CPU_WAKE_PS = 40000000,       /* nor those, if it takes waking somebody up */
     HCQI_CPU_TIMED_PS = 2000000,       /* from here on a look at the clock is cheap */
@@ -246,7 +247,8 @@ typedef struct hcqi_cpu_device {
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
     uint8_t pad1[HCQI_CPU_LINE];
-    uint64_t crowded_ns;               /* until then nobody spins */
+    uint64_t crowded_ns;               /* until then nobody spins: some gaps, */
+    uint32_t trials;                   /* of them the last time */
     uint32_t together;                 /* waits in a row that ended with their first yield */
     uint8_t pad2[HCQI_CPU_LINE];
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
@@ -265,8 +267,8 @@ typedef struct hcqi_cpu_device {
    Where other programs want the CPUs, who spins uses up the turn that he needs
    later, and a yield gives it away: the system lets all others run first, for
    milliseconds each. Who sleeps keeps it. So a spinner who finds that he lost
-   his turn tells all threads to sleep at once, for a time that makes the next
-   such trial cheap.
+   his turn tells all threads to sleep at once, for a while if it was an accident,
+   and where the next trial ends so again, for a time that makes trials cheap.
 
    A wait that ends with its first yield was one for a thread on the same CPU.
    After many of them in a row the next ones yield first of all, until that
@@ -307,8 +309,13 @@ static int hcqi_cpu_crowded(hcqi_cpu_device *d, hcqi_cpu_spin *spin, uint64_t no
     uint64_t gap = spin->look_ns != 0 ? now - spin->look_ns : 0;
     spin->look_ns = now;
     if (gap >= HCQI_CPU_LOST_NS) {
+        uint64_t until = hcqi_atomic_load64(&d->crowded_ns);
+        uint32_t trials = 2 * hcqi_atomic_load32(&d->trials);
         gap = gap < HCQI_CPU_LOST_MAX_NS ? gap : (uint64_t)HCQI_CPU_LOST_MAX_NS;
-        hcqi_atomic_store64(&d->crowded_ns, now + gap * HCQI_CPU_TRIALS);
+        if (now >= until + gap * HCQI_CPU_TRIALS) { trials = HCQI_CPU_TRIAL; }
+        if (trials > HCQI_CPU_TRIALS) { trials = HCQI_CPU_TRIALS; }
+        hcqi_atomic_store32(&d->trials, trials);
+        hcqi_atomic_store64(&d->crowded_ns, now + gap * trials);
         return 1;
     }
     return now < hcqi_atomic_load64(&d->crowded_ns);

@@ -46,7 +46,7 @@ pools_give_back_what_a_burst_took: HCQI_CHUNK*
 any_number_of_commands: HCQI_CUDA_GRAPH_MIN=2
 any_number_in_flight freed_blocks_cost_the_same: HCQI_BREATH=128
 deadlines short_waits_are_silent: HCQI_SYS_FOREVER
-spinner_who_lost_his_turn_sends_all_to_sleep: HCQI_CPU_TRIALS=64
+spinner_who_lost_his_turn_sends_all_to_sleep: HCQI_CPU_TRIAL=4 HCQI_CPU_TRIALS=64
 any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_POSTS=64
     HCQI_VK_CALL=32
 any_number_in_flight events_go_back_to_their_pool: HCQI_CUDA_EVENTS_FIRST=256

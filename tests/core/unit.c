@@ -305,7 +305,7 @@ TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep) {
     hcqi_cpu_spin_begin(&a);
     CHECK(!hcqi_cpu_crowded(d, &a, start)); /* no gap before the first look */
     CHECK(!hcqi_cpu_crowded(d, &a, start + lost - 1));
-    uint64_t now = start + 2 * lost - 1, end = now + lost * HCQI_CPU_TRIALS;
+    uint64_t now = start + 2 * lost - 1, end = now + lost * HCQI_CPU_TRIAL;
     CHECK(hcqi_cpu_crowded(d, &a, now));
     hcqi_cpu_spin_begin(&b);
     CHECK(hcqi_cpu_crowded(d, &b, now + 1)); /* another thread's first look */
@@ -313,10 +313,22 @@ TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep) {
     CHECK(hcqi_cpu_crowded(d, &b, end - 1));
     hcqi_cpu_spin_begin(&b);
     CHECK(!hcqi_cpu_crowded(d, &b, end));
+    for (uint32_t trials = 2 * HCQI_CPU_TRIAL; trials <= 4 * HCQI_CPU_TRIALS; trials *= 2) {
+        now = end + lost;              /* the next trial ends like this one */
+        end = now + lost * (trials < HCQI_CPU_TRIALS ? trials : HCQI_CPU_TRIALS);
+        CHECK(hcqi_cpu_crowded(d, &b, now));
+        hcqi_cpu_spin_begin(&b);
+        CHECK(hcqi_cpu_crowded(d, &b, end - 1));
+        hcqi_cpu_spin_begin(&b);
+        CHECK(!hcqi_cpu_crowded(d, &b, end));
+    }
     now = end + UINT64_C(3600) * 1000000000; /* an hour, stopped in a debugger say */
     CHECK(hcqi_cpu_crowded(d, &b, now));
+    end = now + (uint64_t)HCQI_CPU_LOST_MAX_NS * HCQI_CPU_TRIAL; /* long ago: once more few */
     hcqi_cpu_spin_begin(&a);
-    CHECK(!hcqi_cpu_crowded(d, &a, now + UINT64_C(2000000000)));
+    CHECK(hcqi_cpu_crowded(d, &a, end - 1));
+    hcqi_cpu_spin_begin(&a);
+    CHECK(!hcqi_cpu_crowded(d, &a, end));
     free(d);
 }
 
