@@ -37,7 +37,7 @@ SANITIZERS = {'order': 'tsan', 'unlock': 'tsan'}
 PROGRAMS = [
     ('unit', 'private', '', [''], []),
     ('spirv', 'private', '', [''], []),
-    ('conformance', 'shared', '--quick', ['cpu', 'mock', 'vkmock', 'cumock'],
+    ('conformance', 'shared', '--quick', ['cpu', 'cpu-seeded', 'mock', 'vkmock', 'cumock'],
      ['cpu-narrow', 'cpu-no-native-wait', 'mock-map', 'trace', 'vkmock-one', 'vkmock-low',
       'cumock-events', 'cumock-plain']),
     ('misuse', 'shared', '--quick', ['cpu', 'mock', 'vkmock', 'cumock'], []),
