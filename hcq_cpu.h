@@ -247,8 +247,8 @@ typedef struct hcqi_cpu_device {
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
     uint8_t pad1[HCQI_CPU_LINE];
-    uint64_t crowded_ns;               /* until then nobody spins: some gaps, */
-    uint32_t trials;                   /* of them the last time */
+    uint64_t crowded_ns;               /* until then nobody spins */
+    uint32_t trials;                   /* how long that is, in lost turns; 0 = there were none */
     uint32_t together;                 /* waits in a row that ended with their first yield */
     uint8_t pad2[HCQI_CPU_LINE];
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
@@ -312,7 +312,7 @@ static int hcqi_cpu_crowded(hcqi_cpu_device *d, hcqi_cpu_spin *spin, uint64_t no
         uint64_t until = hcqi_atomic_load64(&d->crowded_ns);
         uint32_t trials = 2 * hcqi_atomic_load32(&d->trials);
         gap = gap < HCQI_CPU_LOST_MAX_NS ? gap : (uint64_t)HCQI_CPU_LOST_MAX_NS;
-        if (now >= until + gap * HCQI_CPU_TRIALS) { trials = HCQI_CPU_TRIAL; }
+        if (trials == 0 || now >= until + gap * HCQI_CPU_TRIALS) { trials = HCQI_CPU_TRIAL; }
         if (trials > HCQI_CPU_TRIALS) { trials = HCQI_CPU_TRIALS; }
         hcqi_atomic_store32(&d->trials, trials);
         hcqi_atomic_store64(&d->crowded_ns, now + gap * trials);

@@ -12,7 +12,7 @@ import sys
 WHAT = {
     "cpu.replay_1000": ("a bound queue of 1000 kernels, each", "loop of indirect calls"),
     "cpu.replay_1000_tbb": ("the same", "oneTBB lightweight flow graph"),
-    "cpu.replay_1000_pocl": ("the same", "PoCL command buffer"),
+    "cpu.replay_1000_pocl": ("a bound queue of 1000 kernels, each", "PoCL command buffer"),
     "cpu.submit_call": ("the call", "a push into a ring of two threads"),
     "cpu.roundtrip_spin": ("submit, run, host sees it", "two-thread spinning ring"),
     "cpu.roundtrip_sleep": ("the same on one CPU, asleep", "futex ping-pong"),

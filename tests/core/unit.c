@@ -298,7 +298,7 @@ TEST(cache_gives_up_the_oldest_first) {
 /* ---- the CPU backend's spinners ------------------------------------------ */
 
 TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep) {
-    const uint64_t lost = HCQI_CPU_LOST_NS, start = 1000000000;
+    const uint64_t lost = HCQI_CPU_LOST_NS, start = 1000000; /* just booted */
     hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
     hcqi_cpu_spin a, b;
     CHECK(d != NULL);
