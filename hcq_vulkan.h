@@ -1604,6 +1604,15 @@ static hcq_result hcqi_vk_quiet(hcqi_vk_device *d, VkResult r) {
     return hcqi_vk_result(r);
 }
 
+/* Where a semaphore is. Some drivers put those of a lost device to their highest (NVIDIA's on
+   Windows do: KhronosGroup/Vulkan-ValidationLayers#4566), which is no end of any work. */
+static VkResult hcqi_vk_count(hcqi_vk_device *d, VkSemaphore semaphore, uint64_t *value) {
+    VkResult r = d->api.GetSemaphoreCounterValue(d->handle, semaphore, value);
+    if (r == VK_SUCCESS && *value == UINT64_MAX) { r = VK_ERROR_DEVICE_LOST; }
+    if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
+    return r;
+}
+
 /* Was the device lost, in whatever call? hcq knows when this returns, from whichever thread. */
 static int hcqi_vk_lost(hcqi_vk_device *d, const char *call) {
     uint32_t lost = hcqi_atomic_load32(&d->lost);
@@ -2016,7 +2025,7 @@ static void hcqi_vk_late_free(hcqi_vk_device *d, hcqi_vk_block **dead) {
     hcqi_vk_range **link = &d->late;
     uint64_t done = 0;
     if (d->late == NULL) { return; }
-    (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
+    (void)hcqi_vk_count(d, d->now_semaphore, &done);
     while (*link != NULL) {
         hcqi_vk_range *r = *link;
         if (r->zeroed > done) {
@@ -3457,7 +3466,7 @@ static void hcqi_vk_imported_look(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint32_t due = 0;
     lane->ends = 0;
     if (lane->imported_count == 0 ||
-        d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value) != VK_SUCCESS) {
+        hcqi_vk_count(d, lane->semaphores[0], &value) != VK_SUCCESS) {
         return;
     }
     while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
@@ -3847,9 +3856,12 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = 0;
     uint32_t left;
-    if (target->imported) { return hcqi_vk_imported_completed(d, lane, &left); }
-    VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
-    if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
+    if (target->imported) {
+        value = hcqi_vk_imported_completed(d, lane, &left);
+        (void)hcqi_vk_lost(d, "vkGetSemaphoreCounterValue");
+        return value;
+    }
+    VkResult r = hcqi_vk_count(d, lane->semaphores[counter], &value);
     if (hcqi_vk_lost(d, "vkGetSemaphoreCounterValue") || r != VK_SUCCESS) {
         return lane->seen[counter];
     }
@@ -3896,9 +3908,9 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
         return HCQ_OK;
     }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
-    if (serves && r == VK_SUCCESS) {
-        hcqi_vk_kick_seen(d);
-        r = d->api.GetSemaphoreCounterValue(d->handle, semaphores[0], &now);
+    if (r == VK_SUCCESS) {
+        if (serves) { hcqi_vk_kick_seen(d); }
+        r = hcqi_vk_count(d, semaphores[0], &now);
         if (r == VK_SUCCESS && now < native[0]) { r = VK_TIMEOUT; }
     }
     if (target->imported) { hcqi_vk_imported_leave(d, lane, value, r); }
@@ -3915,7 +3927,7 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = lane->base[counter] + lane->seen[counter];
     if (!target->imported) { /* whose may be gone */
-        (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
+        (void)hcqi_vk_count(d, lane->semaphores[counter], &value);
     }
     lane->base[counter] = value;
     lane->seen[counter] = 0;
@@ -3958,7 +3970,7 @@ static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, hcqi_vk_now **out) {
     uint32_t i = 0;
     HCQI_VK_STRUCT(CommandBufferBeginInfo, info, COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
+    (void)hcqi_vk_count(d, d->now_semaphore, &done);
     while (i < d->now_count && d->nows[i].value > done) { i++; }
     if (i == d->now_count) {
         if (!HCQI_GROW(&d->hooks, d->nows, d->now_capacity, i + 1u)) {
@@ -5235,8 +5247,7 @@ static void hcqi_vk_imported_renew(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint32_t left;
     (void)hcqi_vk_imported_completed(d, lane, &left);
     if (left == 0 &&
-        d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value) == VK_SUCCESS &&
-        value < lane->imported_last) {
+        hcqi_vk_count(d, lane->semaphores[0], &value) == VK_SUCCESS && value < lane->imported_last) {
         lane->imported_last = 0;
     }
 }

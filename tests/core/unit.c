@@ -355,8 +355,11 @@ TEST_BARE(waits_on_one_cpu_yield_first_of_all) {
     free(d);
 }
 
-/* Of queues and of graphs: a packet is as long as a line. */
+/* Of queues and of graphs: a packet is as long as a line; an engine's entry as two. */
 TEST(packets_lie_on_cache_lines) {
+    CHECK(sizeof(hcqi_cpu_entry) % 64 == 0 && offsetof(hcqi_cpu_entry, waits) % 64 == 0);
+    CHECK(offsetof(hcqi_cpu_chunk, entries) % HCQI_CPU_LINE == 0);
+    CHECK(offsetof(hcqi_cpu_lane, counters) % HCQI_CPU_LINE == 0);
     hcq_program *add = make_add(T.dev);
     hcq_buffer word = make_words(T.dev, 1);
     for (int32_t count = 16; count <= 4096; count = count * 3 / 2) {

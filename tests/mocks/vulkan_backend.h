@@ -255,6 +255,37 @@ TEST_BARE(most_bindings) {
     }
 }
 
+/* What was recorded names buffers: other memory at an argument's address is recorded anew. */
+TEST_BARE(bindings_whose_memory_is_another) {
+    const uint64_t size = (uint64_t)96 << 20; /* blocks of their own */
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL, HCQ_ARG_OUT, HCQ_ARG_IN);
+    desc.spirv.size = sizeof spirv_vk_length;
+    desc.spirv.data = spirv_vk_length;
+    driver_is("vkmock-turns");         /* it gives addresses again */
+    hcq_device *device = backend_open(1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_buffer words[2] = {make_buffer(device, size, HCQ_NO_CACHE),
+                           make_buffer(device, size, HCQ_NO_CACHE)};
+    const uint64_t args[2] = {words[0].address, words[1].address};
+    CHECK_INDEX(hcq_queue_exec(q, make_kernel(device, desc), args, sizeof args, dims_one, dims_one),
+                0);
+    CHECK_OK(hcq_queue_bind(q, device));
+    for (uint32_t i = 0; i < 5; i++) { /* none, each of them, none */
+        const uint64_t before = test_query(device, HCQ_VULKAN_QUERY_RECORDED);
+        if (i % 3 != 0) {
+            hcq_buffer *of = &words[i % 2];
+            CHECK_OK(hcq_free(*of));
+            CHECK_OK(hcq_trim(device, 0));
+            *of = make_buffer(device, of->size, HCQ_NO_CACHE);
+            CHECK_U64(of->address, args[i % 2]);
+            CHECK_OK(hcq_queue_update_arg(q, 0, i % 2 * 8, &of->address, 8));
+        }
+        submit_and_wait(q, device);
+        CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_RECORDED) - before, i % 3 != 0);
+    }
+    backend_close(device);
+}
+
 /* ---- memory ---- */
 
 /* Many buffers take few blocks; the heap's end, and what is more than an allocation may
@@ -514,6 +545,11 @@ static void ask_for_pipelines(hcq_device *device) {
     hcq_program_destroy(program);
 }
 
+static void ask_for_the_clock(hcq_device *device) {
+    hcq_clock clock;
+    (void)hcq_device_clock(device, &clock);
+}
+
 static void ask_to_submit(hcq_device *device) {
     hcq_point done;
     (void)submit_lists(device, NULL, NULL, 0, &done);
@@ -551,6 +587,24 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     CHECK_OK(hcq_close(device));
     rig_close(&r);
     CHECK(!backend_left());
+}
+
+/* Times are converted while others compare the clocks. */
+TEST_BARE(meanwhile_clocks_are_compared) {
+    asker a;
+    uint64_t ns = 0;
+    driver_is("vkmock");
+    hcq_device *device = backend_open(1);
+    hcq_signal stamp = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
+    asker_start(&a, device, ask_for_the_clock);
+    for (uint32_t i = 0; i < 200; i++) {
+        submit_and_wait(q, device);
+        CHECK_OK(hcq_signal_timestamp(stamp, &ns));
+    }
+    asker_stop(&a);
+    backend_close(device);
 }
 
 /* The layer says something in two threads at once, and so do two make a program. */

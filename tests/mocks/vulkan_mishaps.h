@@ -85,6 +85,35 @@ TEST_BARE(lost_devices) {
     }
 }
 
+/* A driver may say of a lost device that all its counters are at their highest, an engine's,
+   too. That is no end of any work, whether one waits or looks. */
+TEST_BARE(counters_of_a_lost_device) {
+    for (uint32_t way = 0; way < 4; way++) {
+        const uint64_t limit = way & 1 ? 0 : BOUND;
+        rig r;
+        rig_driver(&r, MOCK_VK_LOST_JUMP);
+        hcq_device *device = way & 2 ? rig_lend(&r) : backend_open(1);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_point done, drawn;
+        hcq_result result;
+        CHECK_INDEX(hcq_queue_fill(q, make_words(device, 1), 4, 1, 4), 0);
+        submit_and_wait(q, device);
+        mock_vk_lose(1);
+        if (way & 2) {
+            CHECK_OK(hcq_vulkan_point_import(device, r.a, 1, &drawn));
+        }
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        do {
+            result = hcq_wait(way & 2 ? &drawn : &done, 1, HCQ_ALL, limit);
+        } while (result == HCQ_TIMEOUT);
+        CHECK_RESULT(result, HCQ_ERROR_LOST);
+        WAIT_RESULT(done, HCQ_ERROR_LOST);
+        (void)hcq_close(device);
+        rig_close(&r);
+        CHECK(!backend_left());
+    }
+}
+
 /* ---- a bit of everything, in which any call may fail ---- */
 
 /* A program with bindings, replayed with other buffers, and its pipeline. */

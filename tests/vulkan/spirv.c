@@ -173,6 +173,7 @@ static const module modules[] = {
     {MODULE(base_push), .args = {B, U, F}},
     {MODULE(base_push), .args = {B, U, F, F, F}},
     {MODULE(base_push), .args = {B, U, F, RAW(12, 16)}},
+    {MODULE(base_push), .args = {B, U, RAW(3, 1)}},
     {MODULE(base_push), .args = {B, U}, .refused = "a number at byte 4, where no argument is"},
     {MODULE(base_push), .args = {B, U, F, F, F, F},
      .refused = "the shader's block has 28 bytes, the list of arguments makes 24"},
@@ -212,6 +213,7 @@ static int holds(const module *m, hcqi_vk_program *p) {
     memcpy(p->args, m->args, sizeof p->args);
     assert_true(hcqi_program_layout(&desc, &p->info));
     hcqi_vk_fields_place(p);
+    assert_true(p->base_at % 16 == 0); /* a uvec3 */
     return hcqi_vk_block_hold(&opened, p->fields, p->field_count);
 }
 
@@ -263,6 +265,7 @@ static void headers_are_checked(TEST_ARGS) {
         {4, 1, SIZE, VERSION, "schema 1"},
         {0, 0x07230203, SIZE - 4, VERSION, "is cut off at word"},
         {0, 0x07230203, SIZE - 2, VERSION, "cannot have"},
+        {0, 0x07230203, HEADER * 4 + 4, VERSION, "in the instruction that begins at word 5"},
         {0, 0x07230203, HEADER * 4, VERSION, "cannot have 20 bytes"},
         {0, 0x07230203, 0, VERSION, "cannot have 0 bytes"},
         {HEADER, 0xffff0011, SIZE, VERSION, "is cut off at word"},
@@ -283,6 +286,30 @@ static void headers_are_checked(TEST_ARGS) {
                                          &shader, text, sizeof text));
         if (!strstr(text, cases[i].reason)) {
             fail_msg("wanted \"%s\", got \"%s\"", cases[i].reason, text);
+        }
+    }
+}
+
+/* Entry points with names as long as one can ask for, and one longer, in place of "main". */
+static void names_are_compared_whole(TEST_ARGS) {
+    enum { COUNT_OF = sizeof spirv_nothing / 4, LONGEST = 63, NAME = 3, OLD = 2 };
+    for (uint32_t length = LONGEST - 1; length <= LONGEST + 1; length++) {
+        uint32_t words[COUNT_OF + 32] = {0}, at = HEADER, more = length / 4 + 1 - OLD;
+        char name[LONGEST + 2] = {0}, text[400];
+        hcqi_vk_shader shader;
+        memset(name, 'n', length);
+        while ((spirv_nothing[at] & 0xffff) != 15) { at += spirv_nothing[at] >> 16; }
+        memcpy(words, spirv_nothing, (at + NAME) * 4u);
+        words[at] += more << 16;
+        memcpy(&words[at + NAME], name, length);
+        memcpy(&words[at + NAME + OLD + more], &spirv_nothing[at + NAME + OLD],
+               (COUNT_OF - at - NAME - OLD) * 4u);
+        for (uint32_t asked = LONGEST - 1; asked <= LONGEST; asked++) {
+            name[asked] = 0;
+            name[asked - 1] = 'n';
+            assert_int_equal(hcqi_vk_shader_read(&opened, words, (COUNT_OF + more) * 4, name,
+                                                 VERSION, &shader, text, sizeof text),
+                             asked == length);
         }
     }
 }
@@ -442,7 +469,8 @@ static void memory_is_chosen(TEST_ARGS) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_say_what_they_are), cmocka_unit_test(headers_are_checked),
-        cmocka_unit_test(texts_are_cut), cmocka_unit_test(broken_modules_are_survived),
+        cmocka_unit_test(names_are_compared_whole), cmocka_unit_test(texts_are_cut),
+        cmocka_unit_test(broken_modules_are_survived),
         cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);
