@@ -314,6 +314,34 @@ static void names_are_compared_whole(TEST_ARGS) {
     }
 }
 
+/* The list of what an entry point uses ends where it does, also before a word that would name
+   another variable, whose id here is the next instruction's first word. */
+static void lists_end(TEST_ARGS) {
+    enum { ENTRY = 15, VARIABLE = 59, DECORATE = 71 };
+    uint32_t words[sizeof spirv_two / 4], next = 0, count = 0, second = 0;
+    hcqi_vk_shader shader;
+    char text[400];
+    memcpy(words, spirv_two, sizeof words);
+    for (size_t at = HEADER; at < COUNT(words); at += words[at] >> 16) {
+        uint32_t code = words[at] & 0xffff;
+        if (code == ENTRY && ++count == 2) { next = words[at]; }
+        if (code == VARIABLE && ++count == 5) { second = words[at + 2]; }
+    }
+    for (size_t at = HEADER; at < COUNT(words); at += words[at] >> 16) {
+        uint32_t code = words[at] & 0xffff;
+        for (uint32_t i = 1; i < words[at] >> 16; i++) {
+            int names = code == ENTRY ? i > 3 : code == VARIABLE ? i == 2 : code == DECORATE && i == 1;
+            if (names && words[at + i] == second) { words[at + i] = next; }
+        }
+    }
+    words[3] = next + 1;               /* ids are below that */
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(hcqi_vk_shader_read(&opened, words, sizeof words, i ? "two" : "main", VERSION,
+                                        &shader, text, sizeof text));
+        assert_int_equal(shader.buffers, i + 1);
+    }
+}
+
 static void texts_are_cut(TEST_ARGS) {
     hcqi_vk_shader shader;
     char text[16];
@@ -470,7 +498,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_say_what_they_are), cmocka_unit_test(headers_are_checked),
         cmocka_unit_test(names_are_compared_whole), cmocka_unit_test(texts_are_cut),
-        cmocka_unit_test(broken_modules_are_survived),
+        cmocka_unit_test(lists_end), cmocka_unit_test(broken_modules_are_survived),
         cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);
