@@ -270,15 +270,15 @@ TEST_BARE(bindings_whose_memory_is_another) {
     CHECK_INDEX(hcq_queue_exec(q, make_kernel(device, desc), args, sizeof args, dims_one, dims_one),
                 0);
     CHECK_OK(hcq_queue_bind(q, device));
-    for (uint32_t i = 0; i < 5; i++) { /* none, each of them, none */
+    for (uint32_t i = 0; i < 6; i++) { /* another one's, theirs, theirs, ... */
         const uint64_t before = test_query(device, HCQ_VULKAN_QUERY_RECORDED);
+        hcq_buffer other = i % 3 == 0 ? make_buffer(device, size, HCQ_NO_CACHE) : words[i % 2];
+        CHECK_OK(hcq_free(other));
+        CHECK_OK(hcq_trim(device, 0));
         if (i % 3 != 0) {
-            hcq_buffer *of = &words[i % 2];
-            CHECK_OK(hcq_free(*of));
-            CHECK_OK(hcq_trim(device, 0));
-            *of = make_buffer(device, of->size, HCQ_NO_CACHE);
-            CHECK_U64(of->address, args[i % 2]);
-            CHECK_OK(hcq_queue_update_arg(q, 0, i % 2 * 8, &of->address, 8));
+            words[i % 2] = make_buffer(device, size, HCQ_NO_CACHE);
+            CHECK_U64(words[i % 2].address, args[i % 2]);
+            CHECK_OK(hcq_queue_update_arg(q, 0, i % 2 * 8, &args[i % 2], 8));
         }
         submit_and_wait(q, device);
         CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_RECORDED) - before, i % 3 != 0);

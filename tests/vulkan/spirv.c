@@ -342,15 +342,43 @@ static void lists_end(TEST_ARGS) {
     }
 }
 
+/* By the numbers that an assembler has for them: refused.spvasm has these, in this order. */
+static void capabilities_have_names(TEST_ARGS) {
+    static const char *const names[] = {
+        "Geometry", "Tessellation", "Addresses (of OpenCL)", "Linkage (of OpenCL)",
+        "Kernel (of OpenCL)",
+        "UniformBufferArrayDynamicIndexing", "StorageBufferArrayDynamicIndexing",
+        "StorageImageReadWithoutFormat", "StorageImageWriteWithoutFormat", "DenormPreserve",
+        "DenormFlushToZero", "SignedZeroInfNanPreserve", "RoundingModeRTE", "RoundingModeRTZ",
+        "RayQueryKHR", "RayTracingKHR", "ShaderClockKHR", "ShaderNonUniform",
+        "RuntimeDescriptorArray", "DotProductInputAll", "DotProductInput4x8Bit",
+        "DotProductInput4x8BitPacked", "DotProduct", "AtomicFloat32AddEXT", "AtomicFloat64AddEXT"
+    };
+    for (uint32_t i = 0; i < COUNT(names); i++) {
+        uint32_t words[COUNT(spirv_pointer)];
+        hcqi_vk_shader shader;
+        char text[400], want[80];
+        memcpy(words, spirv_pointer, sizeof words);
+        words[HEADER + 1] = spirv_refused[HEADER + 2 * i + 1];
+        assert_int_equal(words[HEADER], spirv_refused[HEADER + 2 * i]);
+        assert_false(hcqi_vk_shader_read(&opened, words, sizeof words, "main", VERSION, &shader,
+                                         text, sizeof text));
+        snprintf(want, sizeof want, "the capability %s, number", names[i]);
+        assert_non_null(strstr(text, want));
+    }
+}
+
 static void texts_are_cut(TEST_ARGS) {
     hcqi_vk_shader shader;
-    char text[16];
-    memset(text, 'x', sizeof text);
+    char text[128];
+    for (size_t size = 1; size < 100; size++) { /* of several pieces */
+        memset(text, 'x', sizeof text);
+        assert_false(hcqi_vk_shader_read(&opened, spirv_two, sizeof spirv_two, "three", VERSION,
+                                         &shader, text, size));
+        assert_true(strlen(text) == size - 1 && text[size] == 'x');
+    }
     assert_false(hcqi_vk_shader_read(&opened, NULL, 100, "main", VERSION, &shader, text, 8));
     assert_string_equal(text, "a modul");
-    assert_true(text[8] == 'x');
-    assert_false(hcqi_vk_shader_read(&opened, NULL, 100, "main", VERSION, &shader, text, 1));
-    assert_string_equal(text, "");
     assert_false(hcqi_vk_shader_read(&opened, NULL, 100, "main", VERSION, &shader, NULL, 0));
 }
 
@@ -497,7 +525,8 @@ static void memory_is_chosen(TEST_ARGS) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_say_what_they_are), cmocka_unit_test(headers_are_checked),
-        cmocka_unit_test(names_are_compared_whole), cmocka_unit_test(texts_are_cut),
+        cmocka_unit_test(names_are_compared_whole), cmocka_unit_test(capabilities_have_names),
+        cmocka_unit_test(texts_are_cut),
         cmocka_unit_test(lists_end), cmocka_unit_test(broken_modules_are_survived),
         cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
     };
