@@ -5271,9 +5271,7 @@ static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaph
         }
     }
     if (spare != NULL) {
-        hcqi_word_lock(&spare->imported_lock);
-        spare->semaphores[0] = semaphore;
-        hcqi_word_unlock(&spare->imported_lock);
+        spare->semaphores[0] = semaphore; /* nobody reads it: nothing of it is left */
         spare->imported_last = 0;
     }
     return spare;

@@ -589,6 +589,37 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     CHECK(!backend_left());
 }
 
+/* More engines' semaphores than hcq follows at a time: each is over before it takes another. */
+typedef struct later { rig *r; VkSemaphore semaphore; uint64_t value; } later;
+
+static void *signal_later(void *user) {
+    const later *l = (const later *)user;
+    test_sleep(200000);
+    rig_signal(l->r, l->semaphore, l->value);
+    return NULL;
+}
+
+TEST_BARE(meanwhile_engines_take_turns) {
+    asker a;
+    rig r;
+    rig_driver(&r, 0);
+    hcq_device *device = rig_lend(&r);
+    asker_start(&a, device, ask_what_is_done);
+    for (uint32_t i = 0; i < 100; i++) {
+        later l = {&r, r.semaphores[i % RIG_SEMAPHORES], i / RIG_SEMAPHORES + 1};
+        hcq_point drawn;
+        pthread_t thread;
+        CHECK_OK(hcq_vulkan_point_import(device, l.semaphore, l.value, &drawn));
+        CHECK(pthread_create(&thread, NULL, signal_later, &l) == 0);
+        WAIT_OK(drawn);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    asker_stop(&a);
+    CHECK_OK(hcq_close(device));
+    rig_close(&r);
+    CHECK(!backend_left());
+}
+
 /* Times are converted while others compare the clocks. */
 TEST_BARE(meanwhile_clocks_are_compared) {
     asker a;

@@ -10,7 +10,7 @@ import subprocess
 PARTS = {'core': 'hcq.h', 'cpu': 'hcq_cpu.h', 'vulkan': 'hcq_vulkan.h', 'cuda': 'hcq_cuda.h'}
 BANNER = re.compile(r'/\* ---- (.+?) -{2,}( >>(\w+) -)? ?-*')
 LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-DEFINITION = re.compile(r'[\w* ]*?\b(\w+)\(|#define (\w+)|[\w* ]*?\b(\w+)\[')
+DEFINITION = re.compile(r'(?:static HCQI_PRINTF\(\d, \d\) )?[\w* ]*?\b(\w+)\(|#define (\w+)|[\w* ]*?\b(\w+)\[')
 DECLARED = re.compile(r'(?!return\b|goto\b)(const |struct |unsigned |'
                       r'[A-Za-z_]\w* [*]*\w+( =|;|\[|,))')
 RELEASE = re.compile(r'\w*(unlock|leave)\w*\(.*\);')
@@ -71,7 +71,7 @@ class Source:
         self.survey()
 
     def survey(self):
-        room, owner, started = None, '', self.part != 'core'
+        room, owner, macro, started = None, '', None, self.part != 'core'
         for number, line in enumerate(self.lines, 1):
             banner = BANNER.match(line)
             if banner:
@@ -84,8 +84,14 @@ class Source:
             code = self.code[number - 1]
             if code[:1].isalpha() or code.startswith('#define'):
                 match = DEFINITION.match(code)
-                owner = next((g for g in match.groups() if g), '') if match else ''
-            self.owners[number] = owner
+                name = next((g for g in match.groups() if g), '') if match else ''
+                if code.startswith('#define'):  # may stand in a function
+                    macro = name
+                else:
+                    owner = name
+            self.owners[number] = owner if macro is None else macro
+            if not line.endswith('\\\n'):
+                macro = None
             if started and room and number in self.active and re.search(r'\w', code):
                 self.rooms.setdefault(room, []).append(number)
             if code.startswith('}'):

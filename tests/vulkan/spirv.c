@@ -514,11 +514,15 @@ static void nests_end_soon(TEST_ARGS) {
     }
 }
 
-/* What the host only writes is better not in its cache; hcq flushes nothing. */
+/* What the host only writes is better not in its cache; hcq flushes nothing. The device's own
+   is better not the host's too: of that there may be little. */
 static void memory_is_chosen(TEST_ARGS) {
     enum { LOCAL = 1, VISIBLE = 2, CACHED = 8, ALL = 15 }; /* Vulkan's bits */
     assert_true(hcqi_vk_type_score(ALL - CACHED, HCQ_HOST_WRITES) >
                 hcqi_vk_type_score(ALL, HCQ_HOST_WRITES));
+    assert_true(hcqi_vk_type_score(LOCAL, 0) > hcqi_vk_type_score(ALL - CACHED, 0));
+    assert_true(hcqi_vk_type_score(ALL - CACHED, 0) > hcqi_vk_type_score(0, 0));
+    assert_true(hcqi_vk_type_score(0, 0) > 0);
     assert_int_equal(hcqi_vk_type_score(LOCAL | VISIBLE | CACHED, 0), 0);
 }
 
@@ -526,8 +530,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_say_what_they_are), cmocka_unit_test(headers_are_checked),
         cmocka_unit_test(names_are_compared_whole), cmocka_unit_test(capabilities_have_names),
-        cmocka_unit_test(texts_are_cut),
-        cmocka_unit_test(lists_end), cmocka_unit_test(broken_modules_are_survived),
+        cmocka_unit_test(texts_are_cut), cmocka_unit_test(lists_end),
+        cmocka_unit_test(broken_modules_are_survived),
         cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);
