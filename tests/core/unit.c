@@ -428,6 +428,37 @@ TEST(service_thread_starts_later) {
     }
 }
 
+/* A thread tells its own lines, in their order, and leaves those of others. */
+static uint32_t lines_told;
+
+static void line_told(void *user, hcq_result result, const char *text) {
+    (void)result;
+    CHECK_U64(strtoul(text, NULL, 10), *(const uint32_t *)user + lines_told++);
+}
+
+TEST_BARE(lines_of_other_threads_stay) {
+    enum { LINES = sizeof hcqi_core.messages / sizeof hcqi_core.messages[0] };
+    const uint64_t me = hcqi_sys_thread_id();
+    uint32_t first = LINES - 1;
+    lines_told = 0;
+    hcqi_enter();
+    for (uint32_t i = 0; i < LINES; i++) {
+        hcqi_message m = {.fn = line_told, .user = &first, .thread = i < first ? me + 1 : me};
+        snprintf(m.text, sizeof m.text, "%u", i);
+        hcqi_core.messages[i] = m;
+    }
+    hcqi_core.message_count = LINES;
+    hcqi_leave();
+    CHECK_U64(lines_told, 1);
+    first = lines_told = 0;
+    hcqi_enter();
+    CHECK_U64(hcqi_core.message_count, LINES - 1);
+    for (uint32_t i = 0; i < LINES - 1; i++) { hcqi_core.messages[i].thread = me; }
+    hcqi_leave();
+    CHECK_U64(lines_told, LINES - 1);
+    CHECK_U64(hcqi_core.message_count, 0);
+}
+
 static hcq_result mix_result;          /* of opening a device with threads meanwhile */
 
 static void *mix_open(void *user) {
