@@ -2901,10 +2901,7 @@ static hcq_result hcqi_vk_record_reads(const hcqi_vk_recorder *rec, const hcq_pa
                          "buffer, the device's are up to %ux%ux%u", x, y, z, most[0], most[1],
                          most[2]);
     }
-    hcq_result r = hcqi_vk_record_at(rec, at, 12, buffer, offset);
-    if (r != HCQ_OK || *offset % 4 == 0) { return r; }
-    return hcqi_deny(rec->d->device, HCQ_ERROR_INVALID, "exec: its grid is at address %#llx, which "
-                     "is no multiple of 4", (unsigned long long)at);
+    return hcqi_vk_record_at(rec, at, 12, buffer, offset);
 }
 
 static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,

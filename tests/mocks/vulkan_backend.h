@@ -286,7 +286,58 @@ TEST_BARE(bindings_whose_memory_is_another) {
     backend_close(device);
 }
 
+/* Descriptors that may be changed late are, and what was recorded stays; else it is anew. */
+TEST_BARE(bindings_are_changed_late) {
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL, HCQ_ARG_OUT, HCQ_ARG_IN);
+    desc.spirv.size = sizeof spirv_vk_length;
+    desc.spirv.data = spirv_vk_length;
+    for (uint32_t early = 0; early < 2; early++) {
+        driver_is("vkmock");
+        mock_vk_options.without = early ? MOCK_VK_NO_UPDATE_AFTER_BIND : 0;
+        hcq_device *device = backend_open(1);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        uint64_t args[2] = {make_words(device, 64).address, make_words(device, 64).address};
+        CHECK_INDEX(hcq_queue_exec(q, make_kernel(device, desc), args, sizeof args, dims_one,
+                                   dims_one), 0);
+        CHECK_OK(hcq_queue_bind(q, device));
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint64_t before = test_query(device, HCQ_VULKAN_QUERY_RECORDED);
+            args[i % 2] = make_words(device, 64).address;
+            CHECK_OK(hcq_queue_update_arg(q, 0, i % 2 * 8, &args[i % 2], 8));
+            submit_and_wait(q, device);
+            CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_RECORDED) - before, early);
+        }
+        backend_close(device);
+    }
+}
+
 /* ---- memory ---- */
+
+/* What the driver does not take, or there is no memory to note, is refused and leaves nothing. */
+TEST_BARE(imports_are_refused) {
+    enum { PAGES = 20, PAGE = 4096 };
+    static unsigned char memory[PAGES + 1][PAGE] __attribute__((aligned(4096)));
+    hcq_buffer buffer;
+    driver_is("vkmock");
+    hcq_device *device = backend_open(1);
+    mock_vk_fail("vkGetMemoryHostPointerPropertiesEXT", 1, 1, VK_ERROR_INVALID_EXTERNAL_HANDLE);
+    CHECK_RESULT(hcq_import(device, memory[PAGES], PAGE, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
+    CHECK(log_has("import of 4096 bytes: the driver takes none of this memory"));
+    for (uint32_t i = 0; i < PAGES; i++) { /* lists grow on the way */
+        hcq_result result = HCQ_ERROR_OUT_OF_MEMORY;
+        for (uint32_t n = 1; result == HCQ_ERROR_OUT_OF_MEMORY; n++) {
+            const uint64_t things = backend_things();
+            T.memory.fail_at = T.memory.fail_until = T.memory.calls + n;
+            result = hcq_import(device, memory[i], PAGE, 0, &buffer);
+            T.memory.fail_at = 0;
+            CHECK(result == HCQ_OK || backend_things() == things);
+        }
+        CHECK_OK(result);
+        CHECK(buffer.host == memory[i]);
+    }
+    backend_close(device);
+}
+
 
 /* Many buffers take few blocks; the heap's end, and what is more than an allocation may
    have, are errors that spoil nothing. */
@@ -321,6 +372,23 @@ TEST_BARE(memory_has_limits) {
     CHECK_OK(hcq_free(large[0]));
     CHECK_OK(hcq_alloc(device, LARGE, HCQ_ZEROED, &large[0]));
     CHECK_U64(READ32(large[0], LARGE / 4 - 1), 0);
+    backend_close(device);
+}
+
+/* Memory is cleared on the first queue: another one waits for that, once, and no queue else. */
+TEST_BARE(clearing_is_waited_for_once) {
+    driver_is("vkmock");
+    hcq_device *device = backend_open(2);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_memory_barrier(q), 0);
+    for (uint32_t i = 0; i < 6; i++) { /* on the first one, the second one, and again */
+        const uint64_t before = test_query(device, HCQ_VULKAN_QUERY_WAITS);
+        hcq_point done;
+        if (i % 3 == 0) { make_words(device, 64); }
+        CHECK_OK(SUBMIT(device, q, &done, .affinity = i % 3 != 0));
+        WAIT_OK(done);
+        CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_WAITS) - before, i % 3 == 1);
+    }
     backend_close(device);
 }
 
@@ -616,6 +684,65 @@ TEST_BARE(meanwhile_engines_take_turns) {
     }
     asker_stop(&a);
     CHECK_OK(hcq_close(device));
+    rig_close(&r);
+    CHECK(!backend_left());
+}
+
+/* What is pending with times that the host fetches waits in hcq: no engine may wait for the next
+   one yet. */
+TEST_BARE(points_whose_turn_has_not_come) {
+    enum { RUNS = 5 };
+    hcq_point drawn, done[RUNS];
+    VkSemaphore semaphore;
+    uint64_t value;
+    rig r;
+    rig_driver(&r, MOCK_VK_LATE_SIGNALS);
+    hcq_device *device = rig_lend(&r);
+    hcq_signal stamp = make_signal(device, 0);
+    hcq_queue *copies = make_queue(device, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_timestamp(copies, stamp), 0);
+    CHECK_OK(hcq_queue_bind(copies, device));
+    CHECK_OK(hcq_vulkan_point_import(device, r.a, 1, &drawn));
+    for (uint32_t i = 0; i < RUNS; i++) {
+        CHECK_OK(SUBMIT(device, copies, &done[i], .waits = &drawn, .wait_count = 1));
+        hcq_result result = hcq_vulkan_point(device, done[i], &semaphore, &value);
+        CHECK_RESULT(result, i < RUNS - 1 ? HCQ_OK : HCQ_NOT_READY);
+        CHECK((semaphore == VK_NULL_HANDLE) == (i == RUNS - 1));
+    }
+    rig_signal(&r, r.a, 1);
+    WAIT_OK(done[RUNS - 1]);
+    CHECK_OK(hcq_close(device));
+    rig_close(&r);
+    CHECK(!backend_left());
+}
+
+/* A cache that grows between the two looks at it is told to be larger. */
+TEST_BARE(caches_grow_meanwhile) {
+    char bytes[65536];
+    size_t size = sizeof bytes;
+    driver_is("vkmock");
+    hcq_device *device = backend_open(1);
+    make_add(device);
+    mock_vk_fail("vkGetPipelineCacheData", 2, 1, VK_INCOMPLETE);
+    CHECK_RESULT(hcq_vulkan_cache(device, bytes, &size), HCQ_ERROR_LIMIT);
+    CHECK(size != 0 && size < sizeof bytes);
+    CHECK_OK(hcq_vulkan_cache(device, bytes, &size));
+    backend_close(device);
+}
+
+/* An engine lends queues that cannot compute. */
+TEST_BARE(lent_queues_that_only_copy) {
+    rig r;
+    hcq_device *device = NULL;
+    rig_driver(&r, 0);
+    CHECK_OK(hcq_close(rig_lend(&r)));
+    struct hcq_vulkan_desc lent = test_vulkan_desc;
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc = lent;
+    test_vulkan_desc.queues = &r.lent[1];
+    test_vulkan_desc.queue_count = 1;
+    CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_INVALID);
+    CHECK(device == NULL && log_has("vulkan.queues: none of them computes"));
     rig_close(&r);
     CHECK(!backend_left());
 }

@@ -85,6 +85,24 @@ TEST_BARE(lost_devices) {
     }
 }
 
+/* Not even what ends the work can be given: others wait for it in vain. */
+TEST_BARE(submits_that_never_go) {
+    driver_is("vkmock");
+    hcq_device *device = backend_open(1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point done, behind;
+    CHECK_INDEX(hcq_queue_fill(q, make_words(device, 64), 256, 1, 4), 0);
+    mock_vk_fail("vkQueueSubmit*", 1, 9, VK_ERROR_OUT_OF_HOST_MEMORY);
+    CHECK_OK(hcq_queue_submit(q, device, &done));
+    WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
+    if (submit_lists(device, &done, NULL, 0, &behind) == HCQ_OK) {
+        WAIT_RESULT(behind, HCQ_ERROR_LOST);
+    }
+    CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
+    (void)hcq_close(device);
+    CHECK(!backend_left());
+}
+
 /* A driver may say of a lost device that all its counters are at their highest, an engine's,
    too. That is no end of any work, whether one waits or looks. */
 TEST_BARE(counters_of_a_lost_device) {

@@ -63,6 +63,7 @@ TUNABLES = ('glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=
             'glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:'
             'glibc.pthread.stack_cache_size=0')  # as in run.sh
 # Their threads take turns: on one processor, as in run.sh, they wake each other for less.
+# ThreadSanitizer wants them to meet.
 ON_ONE = re.compile('(alloc|faults|cuda|vulkan_check|misuse) |conformance (vk|cu)mock|graph (vk|cu)')
 WORKER = threading.local()              # its processor: WORKER.cpu
 WORDS = re.compile(r'hangs|MOCK|Sanitizer|runtime error|teardown:|hook:|Assertion|\.[ch]:\d+: ')
@@ -125,7 +126,7 @@ class Case:
             child = subprocess.Popen(command, cwd=bench.folder, env=environment, stdout=out,
                                      stderr=out, stdin=subprocess.DEVNULL,
                                      start_new_session=True)
-            if ON_ONE.match(str(self) + ' ') and hasattr(WORKER, 'cpu'):
+            if config != 'tsan' and ON_ONE.match(str(self) + ' ') and hasattr(WORKER, 'cpu'):
                 os.sched_setaffinity(child.pid, [WORKER.cpu])
             try:
                 status = child.wait(limit)
