@@ -486,6 +486,27 @@ TEST_BARE(clock_begins_again) {
     }
 }
 
+/* A stamp is taken for what the clocks of up to a second ago allow: then they are read again. This
+   device's is so much too fast that it is out of reach after two seconds. */
+TEST_BARE(clocks_are_read_each_second) {
+    uint64_t last = 0;
+    driver_is("vkmock");
+    mock_vk_options.clock_drift_ppm = 600000;
+    hcq_device *device = backend_open(1);
+    hcq_signal s = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t stamp = 0;
+        submit_and_wait(q, device);
+        CHECK_OK(hcq_signal_timestamp(s, &stamp));
+        CHECK(i == 0 || (stamp > last + SECOND && stamp < last + 10 * SECOND));
+        last = stamp;
+        test_sleep_ms(i < 2 ? 1050 : 0);
+    }
+    backend_close(device);
+}
+
 /* With calibrated timestamps each answer is read anew: this device's clock is 2 % too fast. */
 TEST_BARE(clock_is_read_anew) {
     hcq_clock a, b;
