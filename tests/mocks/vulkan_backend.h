@@ -1,5 +1,4 @@
-/* vulkan_backend.h - hcq on the mock Vulkan driver: queues, limits, memory, time,
-   engines that lavapipe cannot show. */
+/* vulkan_backend.h - hcq on the mock Vulkan driver: queues, limits, memory, time. */
 #pragma once
 
 #include "vulkan_rig.h"
@@ -109,11 +108,17 @@ TEST_BARE(buffers_and_batches) {
         CHECK_INDEX(hcq_queue_fill(q, words, 16, i, 4), 2 * i);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, i + 1)), 2 * i + 1);
     }
-    const uint64_t batches = test_query(device, HCQ_VULKAN_QUERY_BATCHES);
-    const uint64_t submits = test_query(device, HCQ_VULKAN_QUERY_SUBMITS);
-    submit_and_wait(q, device);
-    CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_BATCHES) - batches, 3);
-    CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_SUBMITS) - submits, 1);
+    for (uint32_t i = 0; i < 3; i++) { /* singly where there is no memory for all; then as before */
+        const uint64_t batches = test_query(device, HCQ_VULKAN_QUERY_BATCHES);
+        const uint64_t submits = test_query(device, HCQ_VULKAN_QUERY_SUBMITS);
+        if (i == 1) { mock_vk_fail("vkQueueSubmit*", 1, 1, VK_ERROR_OUT_OF_DEVICE_MEMORY); }
+        for (uint32_t k = 0; k < 3; k++) {
+            CHECK_OK(hcq_queue_update_signal(q, (int32_t)(2 * k + 1), NULL, 3 * i + k + 1));
+        }
+        submit_and_wait(q, device);
+        CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_BATCHES) - batches, 3);
+        CHECK_U64(test_query(device, HCQ_VULKAN_QUERY_SUBMITS) - submits, i == 1 ? 4 : 1);
+    }
     backend_close(device);
 }
 
@@ -375,6 +380,20 @@ TEST_BARE(memory_has_limits) {
     backend_close(device);
 }
 
+/* Where all memory is one, and the host's accesses are not dear, every buffer is the host's. */
+TEST_BARE(memory_that_is_one) {
+    static const struct { int discrete; uint32_t flags; int seen; } cases[] = {
+        {0, 0, 1}, {0, MOCK_VK_NOT_CACHED, 1}, {1, 0, 0}};
+    for (uint32_t i = 0; i < 3; i++) {
+        driver_is("vkmock");
+        mock_vk_options.discrete = cases[i].discrete;
+        mock_vk_options.flags |= cases[i].flags;
+        hcq_device *device = backend_open(1);
+        CHECK((make_buffer(device, 64, 0).host != NULL) == cases[i].seen);
+        backend_close(device);
+    }
+}
+
 /* Memory is cleared on the first queue: another one waits for that, once, and no queue else. */
 TEST_BARE(clearing_is_waited_for_once) {
     driver_is("vkmock");
@@ -553,270 +572,6 @@ TEST_BARE(cache_is_of_use) {
         hcq_device *device = test_open(0, &desc);
         CHECK_U64(mock_vk_peek(&mock_vk_counters.filled_caches), run);
         CHECK_OK(hcq_vulkan_cache(device, data, &size));
-        backend_close(device);
-    }
-}
-
-/* ---- engines and other threads ---- */
-
-static void rig_driver(rig *r, uint32_t flags) {
-    driver_is("vkmock");
-    mock_vk_options.devices = 1;
-    mock_vk_options.flags |= flags;
-    rig_open(r);
-}
-
-/* hcq computes on a queue of an engine's, which reads the result on another one, of
-   another family. */
-TEST_BARE(engine_lends_its_device) {
-    hcq_point done;
-    VkBuffer buffer;
-    VkBufferCopy region = {0, 512, 64};
-    VkSemaphore semaphore;
-    uint64_t value;
-    rig r;
-    rig_driver(&r, 0);
-    hcq_device *device = rig_lend(&r);
-    hcq_buffer words = make_words(device, 64);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(q, make_add(device), words, 2, 9), 0);
-    CHECK_OK(hcq_queue_submit(q, device, &done));
-    CHECK_OK(hcq_vulkan_point(device, done, &semaphore, &value));
-    CHECK_OK(hcq_vulkan_buffer(words, &buffer, &region.srcOffset));
-    VkCommandBuffer c = rig_begin(&r, 0);
-    r.vk.CmdCopyBuffer(c, buffer, r.buffer, 1, &region);
-    RIG_OK(r.vk.EndCommandBuffer(c));
-    RIG_OK(rig_submit(&r, r.queues[0][0], c, semaphore, value, r.a, 5));
-    RIG_OK(rig_wait(&r, r.a, 5, BOUND));
-    CHECK_U64(rig_word(&r, 512 + 8), 9);
-    mock_vk_fail("vkDeviceWaitIdle", 1, 1, VK_ERROR_DEVICE_LOST);
-    CHECK_OK(hcq_close(device));
-    CHECK_U64(mock_vk_peek(&mock_vk_counters.failed), 0); /* the engine goes on */
-    rig_close(&r);
-    CHECK(!backend_left());
-}
-
-/* A thread that does one thing until it is told to stop: what another one does meanwhile
-   is looked at by ThreadSanitizer. */
-typedef struct asker {
-    pthread_t thread;
-    hcq_device *device;
-    void (*ask)(hcq_device *device);
-    uint32_t stop;                     /* atomic */
-} asker;
-
-static void *asker_main(void *user) {
-    asker *a = (asker *)user;
-    while (!__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE)) {
-        a->ask(a->device);
-    }
-    return NULL;
-}
-
-static void asker_start(asker *a, hcq_device *device, void (*ask)(hcq_device *device)) {
-    *a = (asker){.device = device, .ask = ask};
-    CHECK(pthread_create(&a->thread, NULL, asker_main, a) == 0);
-}
-
-static void asker_stop(asker *a) {
-    __atomic_store_n(&a->stop, 1, __ATOMIC_RELEASE);
-    pthread_join(a->thread, NULL);
-}
-
-static void ask_what_is_done(hcq_device *device) { (void)hcq_device_synchronize(device, 0); }
-
-static void ask_for_pipelines(hcq_device *device) {
-    const hcq_program_desc add = HCQ_PROGRAM(add);
-    hcq_program *program;
-    size_t size = 0;
-    (void)hcq_program_create(device, &add, &program);
-    (void)hcq_vulkan_cache(device, NULL, &size);
-    hcq_program_destroy(program);
-}
-
-static void ask_for_the_clock(hcq_device *device) {
-    hcq_clock clock;
-    (void)hcq_device_clock(device, &clock);
-}
-
-static void ask_to_submit(hcq_device *device) {
-    hcq_point done;
-    (void)submit_lists(device, NULL, NULL, 0, &done);
-    (void)hcq_wait(&done, 1, HCQ_ALL, BOUND);
-}
-
-/* Work that waits for an engine is handed over while others ask what it has done, and
-   the engine submits to the queues that it has lent. */
-TEST_BARE(meanwhile_an_engine_is_asked) {
-    enum { DRAWN = 6000, AHEAD = 4 };
-    hcq_point drawn, done = {{0}, 0};
-    asker a, b;
-    rig r;
-    rig_driver(&r, MOCK_VK_LATE_SIGNALS);
-    hcq_device *device = rig_lend(&r);
-    asker_start(&a, device, ask_what_is_done);
-    asker_start(&b, device, ask_to_submit);
-    for (uint64_t i = 1; i <= DRAWN; i++) {
-        CHECK_OK(hcq_vulkan_point_import(device, r.a, i, &drawn));
-        CHECK_OK(submit_lists(device, &drawn, NULL, 0, &done));
-        if (i > AHEAD) {
-            rig_signal(&r, r.a, i - AHEAD);
-        }
-        VkQueue lent = r.queues[1 + i % 2][0];
-        rig_lock(&r, lent, 1);
-        RIG_OK(rig_submit(&r, lent, NULL, 0, 0, r.semaphores[2 + i % 2], i));
-        rig_lock(&r, lent, 0);
-    }
-    rig_signal(&r, r.a, DRAWN);
-    WAIT_OK(done);
-    asker_stop(&a);
-    asker_stop(&b);
-    CHECK(rig_wait(&r, r.semaphores[2], DRAWN, BOUND) == VK_SUCCESS);
-    CHECK(rig_wait(&r, r.semaphores[3], DRAWN - 1, BOUND) == VK_SUCCESS);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
-}
-
-/* More engines' semaphores than hcq follows at a time: each is over before it takes another. */
-typedef struct later { rig *r; VkSemaphore semaphore; uint64_t value; } later;
-
-static void *signal_later(void *user) {
-    const later *l = (const later *)user;
-    test_sleep(200000);
-    rig_signal(l->r, l->semaphore, l->value);
-    return NULL;
-}
-
-TEST_BARE(meanwhile_engines_take_turns) {
-    asker a;
-    rig r;
-    rig_driver(&r, 0);
-    hcq_device *device = rig_lend(&r);
-    asker_start(&a, device, ask_what_is_done);
-    for (uint32_t i = 0; i < 100; i++) {
-        later l = {&r, r.semaphores[i % RIG_SEMAPHORES], i / RIG_SEMAPHORES + 1};
-        hcq_point drawn;
-        pthread_t thread;
-        CHECK_OK(hcq_vulkan_point_import(device, l.semaphore, l.value, &drawn));
-        CHECK(pthread_create(&thread, NULL, signal_later, &l) == 0);
-        WAIT_OK(drawn);
-        CHECK(pthread_join(thread, NULL) == 0);
-    }
-    asker_stop(&a);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
-}
-
-/* What is pending with times that the host fetches waits in hcq: no engine may wait for the next
-   one yet. */
-TEST_BARE(points_whose_turn_has_not_come) {
-    enum { RUNS = 5 };
-    hcq_point drawn, done[RUNS];
-    VkSemaphore semaphore;
-    uint64_t value;
-    rig r;
-    rig_driver(&r, MOCK_VK_LATE_SIGNALS);
-    hcq_device *device = rig_lend(&r);
-    hcq_signal stamp = make_signal(device, 0);
-    hcq_queue *copies = make_queue(device, HCQ_COPY);
-    CHECK_INDEX(hcq_queue_timestamp(copies, stamp), 0);
-    CHECK_OK(hcq_queue_bind(copies, device));
-    CHECK_OK(hcq_vulkan_point_import(device, r.a, 1, &drawn));
-    for (uint32_t i = 0; i < RUNS; i++) {
-        CHECK_OK(SUBMIT(device, copies, &done[i], .waits = &drawn, .wait_count = 1));
-        hcq_result result = hcq_vulkan_point(device, done[i], &semaphore, &value);
-        CHECK_RESULT(result, i < RUNS - 1 ? HCQ_OK : HCQ_NOT_READY);
-        CHECK((semaphore == VK_NULL_HANDLE) == (i == RUNS - 1));
-    }
-    rig_signal(&r, r.a, 1);
-    WAIT_OK(done[RUNS - 1]);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
-}
-
-/* A cache that grows between the two looks at it is told to be larger. */
-TEST_BARE(caches_grow_meanwhile) {
-    char bytes[65536];
-    size_t size = sizeof bytes;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    make_add(device);
-    mock_vk_fail("vkGetPipelineCacheData", 2, 1, VK_INCOMPLETE);
-    CHECK_RESULT(hcq_vulkan_cache(device, bytes, &size), HCQ_ERROR_LIMIT);
-    CHECK(size != 0 && size < sizeof bytes);
-    CHECK_OK(hcq_vulkan_cache(device, bytes, &size));
-    backend_close(device);
-}
-
-/* An engine lends queues that cannot compute. */
-TEST_BARE(lent_queues_that_only_copy) {
-    rig r;
-    hcq_device *device = NULL;
-    rig_driver(&r, 0);
-    CHECK_OK(hcq_close(rig_lend(&r)));
-    struct hcq_vulkan_desc lent = test_vulkan_desc;
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc = lent;
-    test_vulkan_desc.queues = &r.lent[1];
-    test_vulkan_desc.queue_count = 1;
-    CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_INVALID);
-    CHECK(device == NULL && log_has("vulkan.queues: none of them computes"));
-    rig_close(&r);
-    CHECK(!backend_left());
-}
-
-/* Times are converted while others compare the clocks. */
-TEST_BARE(meanwhile_clocks_are_compared) {
-    asker a;
-    uint64_t ns = 0;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    hcq_signal stamp = make_signal(device, 0);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
-    asker_start(&a, device, ask_for_the_clock);
-    for (uint32_t i = 0; i < (TEST_SANITIZED ? 6000 : 200); i++) { /* both in the middle of it */
-        submit_and_wait(q, device);
-        CHECK_OK(hcq_signal_timestamp(stamp, &ns));
-    }
-    asker_stop(&a);
-    backend_close(device);
-}
-
-/* The layer says something in two threads at once, and so do two make a program. */
-TEST_BARE(meanwhile_the_layer_speaks) {
-    asker a, b;
-    driver_is("vkmock");
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc.flags |= HCQ_VULKAN_VALIDATION;
-    hcq_device *device = test_open(0, &desc);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    asker_start(&a, device, ask_for_pipelines);
-    asker_start(&b, device, ask_to_submit);
-    for (uint32_t i = 0; i < 200; i++) {
-        submit_and_wait(q, device);
-        ask_for_pipelines(device);
-    }
-    asker_stop(&a);
-    asker_stop(&b);
-    CHECK(log_has("validation: "));
-    CHECK(test_query(device, HCQ_VULKAN_QUERY_MESSAGES) >= 200);
-    backend_close(device);
-}
-
-/* Without the layer, or a way to hear it, the device opens, and a line says so. */
-TEST_BARE(validation_is_not_there) {
-    static const uint32_t without[] = {0, MOCK_VK_NO_LAYER, MOCK_VK_NO_DEBUG_UTILS};
-    for (uint32_t i = 0; i < 3; i++) {
-        driver_is("vkmock");
-        hcq_device_desc desc = test_desc();
-        mock_vk_options.without = without[i];
-        test_vulkan_desc.flags |= HCQ_VULKAN_VALIDATION;
-        hcq_device *device = test_open(0, &desc);
-        CHECK_U64(log_has("HCQ_OK: hcq VULKAN: vulkan.flags: no layer, or no "), i != 0);
         backend_close(device);
     }
 }

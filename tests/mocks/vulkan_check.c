@@ -258,6 +258,7 @@ TEST_WITH(shuffled, setup, NULL) {
 }
 
 #include "vulkan_backend.h"
+#include "vulkan_engines.h"
 #include "vulkan_mishaps.h"
 
 int main(int argc, char **argv) {

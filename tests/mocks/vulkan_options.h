@@ -35,6 +35,7 @@ enum {
     MOCK_VK_IMPLIED_TRANSFER = 8,      /* compute families do not say TRANSFER */
     MOCK_VK_SAME_ADDRESSES = 16,       /* every device begins at the same one, as GPUs do */
     MOCK_VK_WRONG_CLOCK = 32,          /* calibrated timestamps have the host's a second late */
+    MOCK_VK_NOT_CACHED = 128,          /* the host's memory is not, where all is one */
     MOCK_VK_ADDRESSES_AGAIN = 64       /* memory gets those of what was freed last, if it has as
                                           many bytes */
 };

@@ -101,7 +101,8 @@ static void mock_vk_fill_memory(mock_vk_physical *p) {
     p->memory.memoryHeapCount = d->discrete ? 3 : 1;
     p->memory.memoryTypeCount = d->discrete ? 4 : 1;
     if (!d->discrete) {
-        p->memory.memoryTypes[0].propertyFlags = local | visible | coherent | cached;
+        p->memory.memoryTypes[0].propertyFlags =
+            local | visible | coherent | (d->flags & MOCK_VK_NOT_CACHED ? 0 : cached);
     }
 }
 

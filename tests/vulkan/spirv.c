@@ -349,6 +349,30 @@ static void lists_end(TEST_ARGS) {
     }
 }
 
+/* Of many entry points the first ones are named, and the others counted. */
+static void entry_points_are_counted(TEST_ARGS) {
+    enum { SIZE = sizeof spirv_nothing / 4, MOST = 12, WORDS = 5 };
+    for (uint32_t count = 7; count <= 10; count++) {
+        uint32_t words[SIZE + MOST * WORDS], at = HEADER;
+        char text[800], more[32] = " and 1 more";
+        hcqi_vk_shader shader;
+        while ((spirv_nothing[at] & 0xffff) != 15) { at += spirv_nothing[at] >> 16; }
+        memcpy(words, spirv_nothing, at * 4u);
+        const uint32_t entry = (spirv_nothing[at] >> 16) * 4; /* the same one, again and again */
+        for (uint32_t i = 1; i < count; i++) {
+            memcpy((char *)&words[at] + (i - 1) * entry, &spirv_nothing[at], entry);
+        }
+        memcpy((char *)&words[at] + (count - 1) * entry, &spirv_nothing[at], (SIZE - at) * 4u);
+        assert_false(hcqi_vk_shader_read(&opened, words, SIZE * 4 + (count - 1) * entry, "other",
+                                         VERSION, &shader, text, sizeof text));
+        snprintf(more, sizeof more, " and %u more", count - 8);
+        assert_true((strstr(text, count > 8 ? more : " more") != NULL) == (count > 8));
+        uint32_t named = 0;
+        for (char *c = text; (c = strstr(c, "\"main\" (compute)")) != NULL; c++) { named++; }
+        assert_int_equal(named, count < 8 ? count : 8);
+    }
+}
+
 /* By the numbers that an assembler has for them: refused.spvasm has these, in this order. */
 static void capabilities_have_names(TEST_ARGS) {
     static const char *const names[] = {
@@ -590,7 +614,7 @@ int main(void) {
         cmocka_unit_test(texts_are_cut), cmocka_unit_test(lists_end),
         cmocka_unit_test(broken_modules_are_survived),
         cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
-        cmocka_unit_test(devices_are_asked),
+        cmocka_unit_test(devices_are_asked), cmocka_unit_test(entry_points_are_counted),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);
 }
