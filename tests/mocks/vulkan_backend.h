@@ -394,6 +394,36 @@ TEST_BARE(memory_that_is_one) {
     }
 }
 
+/* A grid may be in whatever memory of the CPU's a launch brings, if it can be imported. */
+TEST_BARE(grids_that_the_cpu_brings) {
+    for (uint32_t without = 0; without < 2; without++) {
+        const uint32_t words[3] = {2, 1, 1};
+        hcq_device *cpu = NULL;
+        hcq_point done;
+        driver_is("vkmock");
+        mock_vk_options.without = without ? MOCK_VK_NO_HOST_MEMORY : 0;
+        hcq_device *device = backend_open(1);
+        CHECK_OK(hcq_open("CPU", NULL, &cpu));
+        hcq_queue *g = make_queue(device, HCQ_GRAPH);
+        hcq_buffer to = make_words(device, 16), grid = make_words(cpu, 3);
+        const add_args args = {to.address, 5, 16};
+        const hcq_value value = hcq_value_buffer(grid);
+        CHECK_OK(hcq_copyin(grid, words, sizeof words));
+        int32_t index = hcq_queue_exec_indirect(g, make_add(device), &args, sizeof args,
+                                                hcq_graph_input(g, 0, cpu, 12), hcq_dim(4, 1, 1),
+                                                dims_one);
+        CHECK(index == (without ? HCQ_ERROR_FOREIGN : 0));
+        if (!without) {
+            CHECK_OK(hcq_queue_submit_with(g, device, &value, 1, 0, &done));
+            WAIT_OK(done);
+            CHECK(READ32(to, 1) == 5 && READ32(to, 2) == 0);
+        }
+        hcq_queue_destroy(g);
+        CHECK_OK(hcq_close(cpu));
+        backend_close(device);
+    }
+}
+
 /* Memory is cleared on the first queue: another one waits for that, once, and no queue else. */
 TEST_BARE(clearing_is_waited_for_once) {
     driver_is("vkmock");
