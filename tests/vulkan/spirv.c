@@ -337,7 +337,8 @@ static void lists_end(TEST_ARGS) {
     for (size_t at = HEADER; at < COUNT(words); at += words[at] >> 16) {
         uint32_t code = words[at] & 0xffff;
         for (uint32_t i = 1; i < words[at] >> 16; i++) {
-            int names = code == ENTRY ? i > 3 : code == VARIABLE ? i == 2 : code == DECORATE && i == 1;
+            int names = code == ENTRY ? i > 3 : code == VARIABLE ? i == 2
+                                                                 : code == DECORATE && i == 1;
             if (names && words[at + i] == second) { words[at + i] = next; }
         }
     }
@@ -580,7 +581,9 @@ static void devices_are_asked(TEST_ARGS) {
     for (uint32_t bit = 0; bit < HCQI_VK_ABILITY_COUNT; bit++) {
         d->needs = ~(1u << bit);
         const char *text = UNABLE(types, d);
-        for (uint32_t i = 0; text && i < COUNT(features); i++) { found += !!strstr(text, features[i]); }
+        for (uint32_t i = 0; text && i < COUNT(features); i++) {
+            found += strstr(text, features[i]) != NULL;
+        }
     }
     assert_int_equal(found, COUNT(features));
     d->needs = UINT32_MAX;
