@@ -316,6 +316,19 @@ TEST_BARE(bindings_are_changed_late) {
     }
 }
 
+TEST_BARE(programs_beyond_the_device) {
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(NULL, NULL, HCQ_ARG_OUT, HCQ_ARG_IN);
+    hcq_program *program = NULL;
+    desc.spirv.size = sizeof spirv_vk_length;
+    desc.spirv.data = spirv_vk_length;
+    driver_is("vkmock");
+    mock_vk_options.max_storage_buffers = 1;
+    hcq_device *device = backend_open(1);
+    CHECK_RESULT(hcq_program_create(device, &desc, &program), HCQ_ERROR_UNSUPPORTED);
+    CHECK(program == NULL && log_has("2 storage buffers, at most"));
+    backend_close(device);
+}
+
 /* ---- memory ---- */
 
 /* What the driver does not take, or there is no memory to note, is refused and leaves nothing. */
@@ -499,6 +512,25 @@ TEST_BARE(devices_with_the_same_addresses) {
 }
 
 /* ---- time ---- */
+
+/* Where there is no memory to note what is to be fetched that is why the work fails. */
+TEST_BARE(stamps_without_memory) {
+    for (uint32_t n = 1; n < 12; n++) {
+        driver_is("vkmock");
+        hcq_device *device = backend_open(1);
+        hcq_queue *q = make_queue(device, HCQ_COPY);
+        hcq_point done;
+        CHECK_INDEX(hcq_queue_timestamp(q, make_signal(device, 0)), 0);
+        CHECK_OK(hcq_queue_bind(q, device));
+        T.memory.fail_at = T.memory.fail_until = T.memory.calls + n;
+        hcq_result result = hcq_queue_submit(q, device, &done);
+        if (result == HCQ_OK) { result = hcq_wait(&done, 1, HCQ_ALL, BOUND); }
+        const int failed = T.memory.calls >= T.memory.fail_at;
+        T.memory.fail_at = 0;
+        CHECK_RESULT(result, failed ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK);
+        backend_close(device);
+    }
+}
 
 /* A clock of 32 bits begins at 0 again while stamps are taken: on both families, with
    a host's clock that the driver gets wrong, by queries alone, and without means to

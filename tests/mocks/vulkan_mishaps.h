@@ -249,6 +249,46 @@ TEST_BARE(every_loss) {
     CHECK(mishaps(names, count, VK_ERROR_DEVICE_LOST) > count);
 }
 
+/* How many functions hcq opens without, of those that it asks for by a call, from the `n`-th on. */
+static uint32_t opens_without(const char *name, uint64_t n) {
+    uint32_t opened = 0;
+    for (uint64_t failed = 1; failed != 0; n++) {
+        hcq_device *device = NULL;
+        driver_is("vkmock");
+        hcq_device_desc desc = test_desc();
+        mock_vk_fail(name, n, 1, VK_ERROR_UNKNOWN);
+        hcq_result result = hcq_open("VULKAN", &desc, &device);
+        failed = mock_vk_peek(&mock_vk_counters.failed);
+        opened += result == HCQ_OK && failed != 0;
+        CHECK(result == HCQ_OK || (result == HCQ_ERROR_NO_DEVICE && device == NULL));
+        CHECK_OK(hcq_close(device));
+        CHECK(!backend_left());
+    }
+    return opened;
+}
+
+TEST_BARE(functions_that_may_be_missing) {
+    CHECK_U64(opens_without("vkGetInstanceProcAddr", 5), 3);
+    CHECK_U64(opens_without("vkGetDeviceProcAddr", 2), 9);
+}
+
+/* A device that is lent is the engine's also where a function is missing. */
+TEST_BARE(functions_of_a_lent_device) {
+    for (uint64_t n = 2; n < 12; n++) {
+        hcq_device *device = NULL;
+        rig r;
+        rig_driver(&r, 0);
+        CHECK_OK(hcq_close(rig_lend(&r)));
+        struct hcq_vulkan_desc lent = test_vulkan_desc;
+        hcq_device_desc desc = test_desc();
+        test_vulkan_desc = lent;
+        mock_vk_fail("vkGetDeviceProcAddr", n, 1, VK_ERROR_UNKNOWN);
+        CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_NO_DEVICE);
+        rig_close(&r);
+        CHECK(!backend_left());
+    }
+}
+
 /* A driver without a function: refused if hcq needs it. What destroys devices and instances
    is there. */
 TEST_BARE(every_function_missing) {
