@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs hcq's tests.
 #
-#   sh tests/run.sh                what a change must pass      eight minutes
-#   sh tests/run.sh --quick        after every edit             two minutes
+#   sh tests/run.sh                what a change must pass      seven minutes
+#   sh tests/run.sh --quick        after every edit             a minute
 #   sh tests/run.sh --full         before a release             an hour and a half
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
 #   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
 #   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
-#   sh tests/run.sh --jobs N       steps at a time [the number of CPUs]
+#   sh tests/run.sh --jobs N       steps at a time [three for two CPUs: some wait]
 #   sh tests/run.sh --list         names the steps of the chosen tier
 #
 # Times are for two cores, installing apart. A step whose tool is missing is a
@@ -87,6 +87,7 @@ examples-learn         full     cpu         documented examples.sh --learn
 examples               default  cpu         documented examples.sh
 matrix-clang           full     cpu         matrix clang
 matrix-gcc             default  cpu         matrix gcc
+schedules              quick    -           schedules
 conformance-vulkan     quick    vulkan      vulkan gcc conformance vulkan
 conformance-cumock     quick    cuda-mock   on_one cuda gcc conformance cumock
 conformance-cpu        quick    cpu         program gcc conformance cpu
@@ -110,7 +111,6 @@ answers                quick    cpu         answers gcc cpu 1 2
 answers-signals        default  cpu         on_one program gcc answers cpu,mock --signals 5
 unit                   quick    cpu         unit
 graph                  quick    cpu         program gcc graph all --seeds 100
-schedules              quick    -           schedules
 symbols                quick    cpu         script tests/portability/symbols.sh
 snippets               default  cpu         documented snippets.sh
 heat                   default  -           documented heat.sh
@@ -441,7 +441,7 @@ install_packages() {
 # ---- options -----------------------------------------------------------------
 
 tier=--default only='' require='' step='' tmp='' list=0 installed=0
-jobs=$(nproc 2>/dev/null || echo 2)
+jobs=$(nproc 2>/dev/null || echo 2) jobs=$((jobs + jobs / 2))
 usage() {
     sed -n '4,12s/^# *//p' tests/run.sh
     exit 2
