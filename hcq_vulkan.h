@@ -236,7 +236,8 @@ HCQ_API hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemap
 /* Gives a point that is reached when an engine's timeline semaphore has
    `value`, so that hcq's work waits for it: natively, on this device. The
    submission that signals it must have been made before; hcq holds nothing back
-   for it. It counts as a submission of `device`. Up to 4 semaphores.
+   for it. It counts as a submission of `device`. Up to 4 semaphores; one at
+   UINT64_MAX is taken for a lost device's.
    Lifetime: of the semaphore, until hcq_close or until the point is reached, what
      waits for it is done, and no other value of it will be asked for.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (value not above the last

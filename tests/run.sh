@@ -441,7 +441,8 @@ install_packages() {
 # ---- options -----------------------------------------------------------------
 
 tier=--default only='' require='' step='' tmp='' list=0 installed=0
-jobs=$(nproc 2>/dev/null || echo 2) jobs=$((jobs + jobs / 2))
+jobs=$(nproc 2>/dev/null || echo 2)
+jobs=$((jobs + jobs / 2))            # while some wait for something
 usage() {
     sed -n '4,12s/^# *//p' tests/run.sh
     exit 2

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "stage.h"
-#include "vulkan_backend.h"
+#include "vulkan_engines.h"
 
 /* ---- refusals and loss ---- */
 

@@ -10,7 +10,8 @@ import subprocess
 PARTS = {'core': 'hcq.h', 'cpu': 'hcq_cpu.h', 'vulkan': 'hcq_vulkan.h', 'cuda': 'hcq_cuda.h'}
 BANNER = re.compile(r'/\* ---- (.+?) -{2,}( >>(\w+) -)? ?-*')
 LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-DEFINITION = re.compile(r'(?:static HCQI_PRINTF\(\d, \d\) )?[\w* ]*?\b(\w+)\(|#define (\w+)|[\w* ]*?\b(\w+)\[')
+DEFINITION = re.compile(r'(?:static HCQI_PRINTF\(\d, \d\) )?[\w* ]*?\b(\w+)\(|#define (\w+)|'
+                        r'[\w* ]*?\b(\w+)\[')
 DECLARED = re.compile(r'(?!return\b|goto\b)(const |struct |unsigned |'
                       r'[A-Za-z_]\w* [*]*\w+( =|;|\[|,))')
 RELEASE = re.compile(r'\w*(unlock|leave)\w*\(.*\);')
