@@ -1293,7 +1293,7 @@ typedef struct hcq_batch {
 typedef struct hcq_memory {
     uint64_t address;                  /* device address */
     void *host;                        /* host pointer or NULL */
-    uint64_t size;
+    uint64_t size;                     /* as asked for; the core's */
     void *native;                      /* the backend's own */
     uint32_t read_only;                /* imported: the device may only read it */
 } hcq_memory;

@@ -2093,7 +2093,6 @@ static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_m
     if (rounded < size) { return HCQ_ERROR_OUT_OF_MEMORY; }
     HCQI_PASS(hcqi_vk_range_get(d, rounded, size, flags, &range));
     memory->address = hcqi_vk_address(range);
-    memory->size = size;
     memory->native = range;
     memory->host = NULL;
     if (range->block->host != NULL && (flags & HCQ_HOST_VISIBLE || d->device_visible)) {
@@ -2176,7 +2175,6 @@ static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memor
                                      : hcqi_vk_import_pages(d, ptr, size, &b));
     memory->address = hcqi_vk_address(b->ranges);
     memory->host = b->lent ? NULL : ptr;
-    memory->size = size;
     memory->native = b->ranges;
     return HCQ_OK;
 }

@@ -116,7 +116,6 @@ snippets               default  cpu         documented snippets.sh
 heat                   default  -           documented heat.sh
 page                   full     cpu         documented page.sh
 starts                 default  cpu         starts 300
-spirv                  default  vulkan      spirv gcc
 layout                 quick    -           layout
 tcc-header             quick    -           tcc_header
 refused                quick    -           refused
@@ -141,7 +140,7 @@ vulkan-mock-answers    default  vulkan      vulkan gcc answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      on_vulkan documented examples.sh --vulkan
 vulkan-engine          default  vulkan      on_vulkan documented engine.sh
-asan-spirv             default  vulkan      spirv asan
+spirv                  default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
 cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow,cumock-few
 asan-cuda-mock         default  cuda-mock   on_one cuda asan conformance cumock
@@ -181,12 +180,12 @@ flat-mock              default  cpu         program gcc flat mock --submissions 
 clang-conformance      full     cpu         program clang conformance cpu
 cxx-conformance        full     cpu         program cxx conformance cpu
 condvar-conformance    full     cpu         program condvar conformance cpu --quick
-condvar-answers        default  cpu         answers condvar cpu 6 7
+condvar-answers        default  cpu         answers condvar cpu 6
 release-conformance    default  cpu         program release conformance cpu --quick
 single                 default  cpu         single_header
 release                default  cpu         released
 asan-answers           default  -           quickly answers asan cpu,cpu-narrow,mock 3
-tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1 2
+tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1
 tsan-graph             default  -           program tsan graph all --seeds 30
 asan-graph             default  -           on_one program asan graph all --seeds 80
 asan-mock              default  -           on_one program asan conformance mock --quick

@@ -498,6 +498,7 @@ TEST(long_waits_explain_themselves) {
         CHECK_U64(times, 1);
         CHECK(way > 3 || words == (way == 2 ? 2 : 1)); /* both points have that cause */
         CHECK(way == 1 || way > 3 || held_too);
+        CHECK(!log_has(": \n"));       /* an empty line */
         WAIT_OK(held);
     }
     CHECK_OK(hcq_close(device));

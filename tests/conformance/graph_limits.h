@@ -19,7 +19,8 @@ static hcq_queue *record_dense(uint32_t count, hcq_buffer words) {
 TEST(plans_are_whole) {
     static char text[65536];
     hcq_buffer words = make_words(T.dev, 300);
-    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count++) {
+    for (uint32_t count = 1; count < (T.quick ? 140u : 300u);
+         count += TEST_SANITIZED ? 3 : 1) {
         uint64_t k = 0, calls, at;
         size_t length;
         do {
@@ -34,6 +35,24 @@ TEST(plans_are_whole) {
             hcq_queue_destroy(g);
         } while (calls >= at);
     }
+}
+
+/* Nor is one bound without memory; the next try does. */
+TEST(bound_without_memory) {
+    hcq_buffer words = make_words(T.dev, 20);
+    uint64_t k = 0, calls, at;
+    do {
+        hcq_queue *g = record_dense(20, words);
+        at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
+        __atomic_store_n(&T.memory.fail_until, at, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
+        hcq_result result = hcq_queue_bind(g, T.dev);
+        __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
+        calls = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
+        CHECK(result == HCQ_OK || (result == HCQ_ERROR_OUT_OF_MEMORY && calls >= at));
+        CHECK_OK(hcq_queue_bind(g, T.dev));
+        hcq_queue_destroy(g);
+    } while (calls >= at);
 }
 
 /* ---- what was recorded ---- */

@@ -85,7 +85,8 @@ TEST(profile_of_eager_copies) {
     enum { SMALL = 64, LARGE = (5 << 20) + 4, WAYS = 5 };
     NEED_PROFILE();
     uint8_t *from = calloc(1, LARGE), *to = calloc(1, LARGE);
-    for (uint32_t i = 0; i < LARGE; i++) { from[i] = (uint8_t)(i % 251); }
+    for (uint32_t i = 0; i < 251; i++) { from[i] = (uint8_t)i; }
+    for (uint32_t i = 251; i < LARGE; i *= 2) { memcpy(from + i, from, i < LARGE - i ? i : LARGE - i); }
     for (int turn = 0; turn < 4 * WAYS; turn++) {
         const int way = turn % WAYS;
         const uint64_t size = turn / WAYS % 2 ? LARGE : SMALL;

@@ -14,17 +14,18 @@ trap 'exit 1' HUP INT TERM
 big=
 [ "${1:-}" != --big ] || { big=--big && shift; }
 cc=${1:-${CC:-cc}}
-write() { # TEST FLAGS...
-    name=$1
-    shift
-    "$cc" -std=c11 -O1 -Wall -Wextra -Werror "$@" -I. -Itests tests/core/profile.c \
+build() { # FLAGS...
+    "$cc" -std=c11 -O0 -Wall -Wextra -Werror "$@" -I. -Itests tests/core/profile.c \
         -o "$dir/profile" -pthread -lcmocka -ldl
-    "$dir/profile" "$dir" "$name"
 }
+write() { "$dir/profile" "$dir" "$1"; }
 if [ -n "$big" ]; then
+    build
     write files_of_very_many
 else
-    write files_of_races -DHCQ_CHECK
+    build -DHCQ_CHECK
+    write files_of_races
+    build
     write files_of_shares
     write files_of_a_profile
 fi

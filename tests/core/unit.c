@@ -530,6 +530,57 @@ TEST(long_arrays_are_nobodys_wait) {
     CHECK_OK(hcq_close(dev));
 }
 
+/* Each CPU that the process may use is picked once, in their order, and no other. */
+TEST_BARE(cpus_are_picked_in_order) {
+    uintptr_t all[HCQI_SYS_CPU_WORDS] = {0}, one[HCQI_SYS_CPU_WORDS], mask[HCQI_SYS_CPU_WORDS];
+    const size_t word = 8 * sizeof all[0], size = HCQI_SYS_CPU_WORDS * word;
+    uint32_t number = 0, count;
+    CHECK(sched_getaffinity(0, sizeof all, (cpu_set_t *)all) == 0);
+    count = (uint32_t)CPU_COUNT_S(sizeof all, (cpu_set_t *)all);
+    for (size_t i = 0; i <= size; i++) { /* at its end: one more than there are */
+        uintptr_t bit = i < size ? all[i / word] & (uintptr_t)1 << i % word : 0;
+        if (i < size && bit == 0) { continue; }
+        memset(one, 0, sizeof one);
+        one[i < size ? i / word : 0] = bit;
+        CHECK_U64(hcqi_sys_cpu_pick(mask, number++), count);
+        CHECK(memcmp(mask, one, sizeof mask) == 0);
+    }
+}
+
+static uint32_t spins, spin_ends;
+
+static void spin(const void *args, const hcq_block *block) {
+    (void)args, (void)block;
+    hcqi_atomic_store32(&spins, 1);
+    while (!hcqi_atomic_load32(&spin_ends)) { sched_yield(); }
+}
+
+/* What has no commands, behind another device's work, is no use of the first device. */
+TEST_BARE(empty_work_holds_up_no_close) {
+    hcq_device *first = OPEN_WITH(0, .timeout_ns = 5 * SECOND), *second = test_open(1, NULL);
+    hcq_program *program;
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("spin", spin);
+    hcq_queue *slow = make_queue(second, HCQ_COMPUTE);
+    CHECK_U64(first->slot, 0);
+    CHECK_OK(hcq_program_create(second, &desc, &program));
+    CHECK_INDEX(hcq_queue_exec(slow, program, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_OK(hcq_queue_submit(slow, second, NULL));
+    CHECK_OK(submit_lists(second, NULL, NULL, 0, NULL));
+    while (!hcqi_atomic_load32(&spins)) { sched_yield(); }
+    CHECK_OK(hcq_close(first));
+    hcqi_atomic_store32(&spin_ends, 1);
+    CHECK_OK(hcq_close(second));
+}
+
+/* What is submitted counts, what is held, and what this submission has put there. */
+TEST_BARE(load_of_a_lane) {
+    static hcqi_submit s;
+    hcqi_lane lane = {.running = 3, .held = 2};
+    s.count = 2;
+    s.lanes[1] = &lane;
+    CHECK_U64(hcqi_lane_load(&lane, &s), 6);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     return test_main(1, argv);

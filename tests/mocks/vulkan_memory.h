@@ -125,7 +125,7 @@ typedef struct mock_vk_memory {
 } mock_vk_memory;
 
 /* Types that memory of the host can be imported as. */
-static uint32_t mock_vk_import_types(const mock_vk_device *d) { return d->desc->discrete ? 2 : 1; }
+static uint32_t mock_vk_import_types(const mock_vk_device *d) { return d->desc->discrete ? 8 : 1; }
 
 static uint64_t *mock_vk_heap_of(const mock_vk_device *d, uint32_t type) {
     return &d->physical->heap_used[d->physical->memory.memoryTypes[type].heapIndex];

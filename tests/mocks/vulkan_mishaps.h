@@ -272,20 +272,30 @@ TEST_BARE(functions_that_may_be_missing) {
     CHECK_U64(opens_without("vkGetDeviceProcAddr", 2), 9);
 }
 
-/* A device that is lent is the engine's also where a function is missing. */
+/* hcq_open's answer for a device that is lent, which is the engine's also where a call fails. */
+static hcq_result open_lent_without(const char *name, uint64_t n) {
+    hcq_device *device = NULL;
+    rig r;
+    rig_driver(&r, 0);
+    CHECK_OK(hcq_close(rig_lend(&r)));
+    struct hcq_vulkan_desc lent = test_vulkan_desc;
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc = lent;
+    mock_vk_fail(name, n, 1, VK_ERROR_UNKNOWN);
+    hcq_result result = hcq_open("VULKAN", &desc, &device);
+    CHECK_OK(hcq_close(device));
+    rig_close(&r);
+    CHECK(!backend_left());
+    return result;
+}
+
 TEST_BARE(functions_of_a_lent_device) {
     for (uint64_t n = 2; n < 12; n++) {
-        hcq_device *device = NULL;
-        rig r;
-        rig_driver(&r, 0);
-        CHECK_OK(hcq_close(rig_lend(&r)));
-        struct hcq_vulkan_desc lent = test_vulkan_desc;
-        hcq_device_desc desc = test_desc();
-        test_vulkan_desc = lent;
-        mock_vk_fail("vkGetDeviceProcAddr", n, 1, VK_ERROR_UNKNOWN);
-        CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_NO_DEVICE);
-        rig_close(&r);
-        CHECK(!backend_left());
+        CHECK_RESULT(open_lent_without("vkGetDeviceProcAddr", n), HCQ_ERROR_NO_DEVICE);
+    }
+    for (uint64_t n = 5; !log_has("vulkan: the instance lacks functions of Vulkan 1.2"); n++) {
+        (void)open_lent_without("vkGetInstanceProcAddr", n);
+        CHECK(n < 100);                /* the loader's own come first */
     }
 }
 

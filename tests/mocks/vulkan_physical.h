@@ -93,13 +93,13 @@ static void mock_vk_fill_memory(mock_vk_physical *p) {
     const VkMemoryHeap heaps[MOCK_VK_HEAPS] = {
         {d->heap_bytes, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}, {(uint64_t)4 << 30, 0},
         {d->small_heap_bytes, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}};
-    const VkMemoryType types[4] = {
+    const VkMemoryType types[5] = {
         {local, 0}, {visible | coherent, 1}, {visible | cached, 1},
-        {local | visible | coherent, 2}};
+        {visible | coherent | cached, 1}, {local | visible | coherent, 2}};
     memcpy(p->memory.memoryHeaps, heaps, sizeof heaps);
     memcpy(p->memory.memoryTypes, types, sizeof types);
     p->memory.memoryHeapCount = d->discrete ? 3 : 1;
-    p->memory.memoryTypeCount = d->discrete ? 4 : 1;
+    p->memory.memoryTypeCount = d->discrete ? 5 : 1;
     if (!d->discrete) {
         p->memory.memoryTypes[0].propertyFlags =
             local | visible | coherent | (d->flags & MOCK_VK_NOT_CACHED ? 0 : cached);
@@ -371,9 +371,13 @@ MOCK_VK_API(VkResult, EnumerateInstanceExtensionProperties, const char *layer, u
 
 MOCK_VK_API(VkResult, CreateInstance, const VkInstanceCreateInfo *info, MOCK_VK_HOOKS,
             VkInstance *out) {
+    static uint32_t makers;            /* the layer's table and some loaders want one at a time */
     VkResult result = mock_vk_enter(MOCK_VK_CreateInstance);
     *out = VK_NULL_HANDLE;
     MOCK_VK_TRY(result);
+    mock_vk_check(__atomic_fetch_add(&makers, 1, __ATOMIC_RELAXED) == 0, "two threads at once");
+    usleep(1000);
+    __atomic_fetch_sub(&makers, 1, __ATOMIC_RELAXED);
     result = mock_vk_enable(mock_vk_options.without, info->ppEnabledExtensionNames,
                             info->enabledExtensionCount);
     MOCK_VK_TRY(result);

@@ -185,6 +185,7 @@ checked() {
         build one $backends -DHCQ_CHECK
     else
         look $backends -DHCQ_CHECK
+        [ "$size-$lang" != --default-c++ ] || return 0
     fi
     build static -DHCQ_CPU -DHCQ_CHECK
     build one -DHCQ_CUDA -DHCQ_CHECK   # without a CPU, too

@@ -254,7 +254,7 @@ explored() { # and two processes do the same with one seed, to the number
 no_threads() { # nor any symbol of theirs
     for how in "gcc -std=c99" "g++ -std=c++11 -x c++"; do
         # shellcheck disable=SC2086
-        run $how $warnings -DHCQ_NO_THREADS -O1 -c examples/hello.c -o "$bin/no-threads.o" &&
+        run $how $warnings -DHCQ_NO_THREADS -O0 -c examples/hello.c -o "$bin/no-threads.o" &&
             run gcc "$bin/no-threads.o" -o "$bin/no-threads" -ldl -lstdc++ &&
             run "$bin/no-threads" || return 1
         ! nm "$bin/no-threads.o" | grep -iE 'pthread|clone|thrd_' || return 1
@@ -490,7 +490,7 @@ windows() {
     run timeout 120 wine "$bin/replay.exe" 1000 || return 1
     run timeout 120 wine "$bin/backend.exe" || return 1
     # As for MSVC, which is not here and does not warn of inline functions.
-    compile="$compile -Wno-unused-function -include tests/portability/msvc.h"
+    compile="$compile -O0 -Wno-unused-function -include tests/portability/msvc.h"
     linked -msvc.exe examples/hello examples/replay || return 1
     run timeout 120 wine "$bin/hello-msvc.exe" || return 1
     run timeout 120 wine "$bin/replay-msvc.exe" 1000 || return 1
@@ -535,7 +535,7 @@ aarch64() {
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.aarch64-linux-gnu" \
         >"$bin/layout.qemu" && same_layout qemu || return
     for cc in gcc aarch64-linux-gnu-gcc; do # one seed is one run on both
-        run $cc -std=c11 -O1 -w -Itests/support/mini -Itests -I. tests/check/explore.c \
+        run $cc -std=c11 -O0 -w -Itests/support/mini -Itests -I. tests/check/explore.c \
             -o "$bin/explore.$cc" -pthread -ldl -lm || return
     done
     for seed in 1 2 3; do

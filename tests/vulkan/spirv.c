@@ -262,7 +262,7 @@ static void headers_are_checked(TEST_ARGS) {
     } cases[] = {
         {0, 0x03022307, SIZE, VERSION, "other byte order"},
         {0, 0x464c457f, SIZE, VERSION, "no SPIR-V: it begins with 0x464c457f"},
-        {1, 0x00010600, SIZE, 0x00010500, "SPIR-V 1.6 (0x00010600)"},
+        {1, 0x00010600, SIZE, 0x00010500, "SPIR-V 1.6 (0x00010600), and the device takes 1.0 to 1.5;"},
         {1, 0x00000900, SIZE, VERSION, "SPIR-V 0.9"},
         {1, 0x00010501, SIZE, VERSION, "(0x00010501)"},
         {3, 0, SIZE, VERSION, "bound 0"},
@@ -599,6 +599,27 @@ static void devices_are_asked(TEST_ARGS) {
     free(d);
 }
 
+/* What an engine switched on in structures of their own counts, each feature alone. */
+static void features_are_gathered(TEST_ARGS) {
+    hcqi_vk_device *d = (hcqi_vk_device *)calloc(1, sizeof *d);
+    hcqi_vk_features none, f;
+    VkPhysicalDeviceFeatures2 lent = {0};
+    hcqi_vk_features_lent(&none, d, &lent);
+#define GATHERED(s_type, type, where, feature)                                     \
+    {                                                                              \
+        VkPhysicalDevice##type s[2] = {{0}, {                                      \
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##s_type##_FEATURES, .feature = VK_TRUE}}; \
+        lent.pNext = &s[1];                                                        \
+        hcqi_vk_features_lent(&f, d, &lent);                                       \
+        assert_int_equal(none.where.feature, VK_FALSE);                            \
+        assert_int_equal(f.where.feature, VK_TRUE);                                \
+        f.where.feature = VK_FALSE;                                                \
+        assert_memory_equal(&f.v12, &none.v12, sizeof f.v12);                      \
+    }
+    HCQI_VK_PARTS(GATHERED)
+    free(d);
+}
+
 /* What the host only writes is better not in its cache; hcq flushes nothing. The device's own
    is better not the host's too: of that there may be little. */
 static void memory_is_chosen(TEST_ARGS) {
@@ -621,7 +642,8 @@ int main(void) {
         cmocka_unit_test(texts_are_cut), cmocka_unit_test(lists_end),
         cmocka_unit_test(broken_modules_are_survived),
         cmocka_unit_test(nests_end_soon), cmocka_unit_test(memory_is_chosen),
-        cmocka_unit_test(devices_are_asked), cmocka_unit_test(entry_points_are_counted),
+        cmocka_unit_test(devices_are_asked), cmocka_unit_test(features_are_gathered),
+        cmocka_unit_test(entry_points_are_counted),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);
 }
