@@ -86,6 +86,20 @@ TEST(transfer_every_way) {
     CHECK_OK(hcq_close(other));
 }
 
+/* Devices that do not see each other take memory for a few pieces, as large as staging of the
+   one that is read, not for all of it. */
+TEST(transfers_need_little_memory) {
+    enum { SIZE = 400000, PIECE = 3 * 4096 };
+    hcq_device *other = open_other_backend();
+    hcq_device *small = OPEN_WITH(0, .staging_bytes = 4096, .staging_count = 3);
+    hcq_buffer from = make_buffer(small, SIZE, 0), to = make_buffer(other, SIZE, 0);
+    CHECK_OK(hcq_transfer(hcq_transfer_device(to), hcq_transfer_device(from), SIZE, 0, BOUND));
+    CHECK(test_query(small, HCQ_QUERY_ALLOCATED_BYTES) +
+          test_query(small, HCQ_QUERY_CACHED_BYTES) <= SIZE + 4 * PIECE);
+    CHECK_OK(hcq_close(small));
+    CHECK_OK(hcq_close(other));
+}
+
 /* From the host to one, on to the other, and back. */
 static void transfers_pass(hcq_buffer one, hcq_buffer two) {
     unsigned char bytes[64], out[64] = {0};

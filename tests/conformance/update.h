@@ -165,6 +165,25 @@ TEST(bound_queues_are_encoded_once) {
     }
 }
 
+/* What has run is bound with all versions that a bound queue has; once. */
+TEST(bound_after_a_run) {
+    hcq_device *device = OPEN_WITH(0, .versions = 3);
+    hcq_buffer words = make_words(device, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    uint64_t copied = 0;
+    CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 0);
+    for (uint32_t bound = 0; bound < 3; bound++) {
+        CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
+        uint64_t now = test_query(device, HCQ_QUERY_PACKETS_COPIED);
+        CHECK(bound == 1 ? now >= 3 : now == copied);
+        CHECK_OK(hcq_queue_submit(q, device, NULL));
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        copied = bound ? now : 0;
+    }
+    CHECK_U64(READ32(words, 0), 3);
+    CHECK_OK(hcq_close(device));
+}
+
 /* ---- which version is taken ---- */
 
 enum { LEAST_WORDS = 6 };

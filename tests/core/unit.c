@@ -581,6 +581,27 @@ TEST_BARE(load_of_a_lane) {
     CHECK_U64(hcqi_lane_load(&lane, &s), 6);
 }
 
+/* A backend that posts to a lane that it did not ask for is told. */
+TEST(posts_to_lanes_that_are_not_there) {
+    hcq_point point;
+    hcqi_enter();
+    hcq_result result = hcq_backend_post(T.dev, T.dev->caps.imported_lanes, 1, &point);
+    hcqi_leave();
+    CHECK_RESULT(result, HCQ_ERROR_INVALID);
+}
+
+/* A registry of a program's own, that has nothing. */
+TEST_BARE(nobody_has_the_name) {
+    static const hcq_registry none;
+    char text[100];
+    hcqi_text t;
+    hcqi_text_begin(&t, text, sizeof text);
+    hcqi_enter();
+    hcqi_name_unknown(&t, &none, "CPU");
+    hcqi_leave();
+    CHECK(strcmp(text, "no backend has it; there is none") == 0);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     return test_main(1, argv);
