@@ -443,6 +443,12 @@ static void check_profile_text(hcq_device *const *devices, hcq_profile_format fo
     CHECK(hcq_profile_print(devices, 2, format, part, 16) == length);
     CHECK(part[15] == 0 && part[16] == 'x' && memcmp(part, text, 15) == 0);
     CHECK(hcq_profile_print(devices, 2, format, NULL, 0) == length);
+    for (uint64_t n = 1, some = 0; some != length; n++) { /* whole, or not at all */
+        T.memory.fail_at = T.memory.fail_until = T.memory.calls + n;
+        some = hcq_profile_print(devices, 2, format, NULL, 0);
+        T.memory.fail_at = 0;
+        CHECK(some == length || some == 0);
+    }
 }
 
 /* Of devices that were never profiled, too, it is a whole text. */
