@@ -28,7 +28,8 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "no_timeout_is_silent any_number_of_running_lanes failures_in_every_order "
     "values_are_freed_meanwhile a_late_raise_tells_no_closed_device "},
 {"opens devices with threads beside",
-    "bound_here_submitted_there transfer_every_way listing_opens_nothing "
+    "bound_here_submitted_there transfer_every_way transfers_need_little_memory "
+    "listing_opens_nothing "
     "unregister_while_alive clock_by_submissions wait_over_backends_wakes "
     "long_calls_concern_one_device copies_between_any_devices far_copies_change "
     "far_copies_that_wait far_copies_wait_for_room source_closes_before_a_bridge_is_crossed "

@@ -92,7 +92,7 @@ TEST(transfers_need_little_memory) {
     enum { SIZE = 400000, PIECE = 3 * 4096 };
     hcq_device *other = open_other_backend();
     hcq_device *small = OPEN_WITH(0, .staging_bytes = 4096, .staging_count = 3);
-    hcq_buffer from = make_buffer(small, SIZE, 0), to = make_buffer(other, SIZE, 0);
+    hcq_buffer from = make_words(small, SIZE / 4), to = make_words(other, SIZE / 4);
     CHECK_OK(hcq_transfer(hcq_transfer_device(to), hcq_transfer_device(from), SIZE, 0, BOUND));
     CHECK(test_query(small, HCQ_QUERY_ALLOCATED_BYTES) +
           test_query(small, HCQ_QUERY_CACHED_BYTES) <= SIZE + 4 * PIECE);

@@ -14,10 +14,7 @@ vulkan() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
 }
 
 vulkan_mock() { # other drivers than the one that is here, and their failures
-    need_vulkan_headers
-    build gcc vulkan_check || return
-    run "$bin/gcc-vulkan_check" || return
-    vulkan gcc conformance vkmock-low,vkmock-turns
+    vulkan gcc vulkan_check vkmock && vulkan gcc conformance vkmock-low,vkmock-turns
 }
 
 validated() { # PROGRAM VARIANTS...: the layer's first message fails a test
