@@ -8007,6 +8007,7 @@ static HCQI_COLD hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, ui
 
 static HCQI_COLD void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
     uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
+    if (dev->service_stop) { return; } /* said while the turn was without the lock */
     hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
     if (lane == NULL) {
         hcqi_leave();

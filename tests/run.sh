@@ -186,8 +186,8 @@ single                 default  cpu         single_header
 release                default  cpu         released
 asan-answers           default  -           quickly answers asan cpu,cpu-narrow,mock 3
 tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1
-tsan-graph             default  -           program tsan graph all --seeds 30
-asan-graph             default  -           on_one program asan graph all --seeds 80
+tsan-graph             default  -           program tsan graph all --seeds 20
+asan-graph             default  -           on_one program asan graph all --seeds 50
 asan-mock              default  -           on_one program asan conformance mock --quick
 asan-misuse            default  -           program asan misuse cpu
 asan-faults            full     -           program asan faults cpu --quick

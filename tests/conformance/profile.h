@@ -84,6 +84,7 @@ static void check_profiled_queue(const char *file, int line, const hcq_profile_e
 TEST(profile_of_eager_copies) {
     enum { SMALL = 64, LARGE = (5 << 20) + 4, WAYS = 5 };
     NEED_PROFILE();
+    const hcq_profile_desc desc = {.events = 256};
     uint8_t *from = calloc(1, LARGE), *to = calloc(1, LARGE);
     for (uint32_t i = 0; i < 251; i++) { from[i] = (uint8_t)i; }
     for (uint32_t i = 251; i < LARGE; i *= 2) { memcpy(from + i, from, i < LARGE - i ? i : LARGE - i); }
@@ -95,7 +96,7 @@ TEST(profile_of_eager_copies) {
         hcq_buffer a = make_buffer(T.dev, size, flags), b = make_buffer(T.dev, size, flags);
         CHECK_OK(hcq_copyin(a, from, size));
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        CHECK_OK(hcq_profile_start(T.dev, &desc));
         begin = hcq_now_ns();
         switch (way) {
         case 0: CHECK_OK(hcq_copyin(b, from, size)); break;

@@ -335,13 +335,13 @@ static hcq_result scenario_graph(scenario *c) {
 /* The same graph and a bound queue, with the profile on where there is one. */
 static hcq_result scenario_profile(scenario *c) {
     hcq_device_info info;
-    const hcq_profile_desc desc = {.events = 256};
+    const hcq_profile_desc desc = {.events = 256}, more = {.events = 512};
     hcq_point done;
     STEP(hcq_device_info_get(c->dev, &info));
     const int on = (info.features & HCQ_FEATURE_PROFILING) != 0;
     if (on) {
         STEP(hcq_profile_start(c->dev, &desc));
-        STEP(hcq_profile_start(c->dev2, NULL));
+        STEP(hcq_profile_start(c->dev2, &desc));
     }
     WHOLE(hcq_queue_submit(c->held, c->dev, &done));
     STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
@@ -350,7 +350,7 @@ static hcq_result scenario_profile(scenario *c) {
     if (on) {
         STEP(hcq_profile_stop(c->dev));
         STEP(print_profile(c));
-        STEP(hcq_profile_start(c->dev, NULL)); /* another size */
+        STEP(hcq_profile_start(c->dev, &more)); /* another size */
     }
     return HCQ_OK;
 }

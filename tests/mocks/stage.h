@@ -75,9 +75,10 @@ static void stage_record(const stage *g) {
 
 /* Bound, profiled, with other values each time. */
 static void stage_replay(const stage *g) {
+    const hcq_profile_desc profile = {.events = 256};
     TAKE(hcq_queue_update_signal(g->q, 3, NULL, 2));
     TAKE(hcq_queue_bind(g->q, g->device));
-    TAKE(hcq_profile_start(g->device, NULL));
+    TAKE(hcq_profile_start(g->device, &profile));
     for (uint32_t i = 2; i < 5; i++) {
         hcq_dims grid = {i, 1, 1}, block = {2 + i, 1, 1};
         TAKE(hcq_queue_update_exec(g->q, 0, &grid, i == 3 ? &block : NULL));

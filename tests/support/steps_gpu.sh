@@ -159,15 +159,14 @@ cuda_include() { # prints where cuda.h is
 cuda_header() { # our declarations against those of the toolkit, which may come first
     need gcc g++
     folder=$(cuda_include) || skip "no cuda.h"
-    for order in -UCUDA_H_AFTER -DCUDA_H_AFTER; do
+    for order in "-o $bin/cuda-header" "-DCUDA_H_AFTER -fsyntax-only"; do
         cuda_header_as gcc -std=c11 -Wstrict-prototypes -Wmissing-prototypes &&
             cuda_header_as g++ -x c++ -std=c++11 || return 1
     done
 }
 
 cuda_header_as() { # COMPILER FLAGS...
-    # shellcheck disable=SC2046
-    run "$@" $(echo "$warnings" | sed 's/-W[a-z]*-prototypes//g') "$order" -I. \
-        -isystem "$folder" tests/cuda/header.c -o "$bin/cuda-header" -pthread -ldl &&
-        run "$bin/cuda-header"
+    # shellcheck disable=SC2046,SC2086
+    run "$@" $(echo "$warnings" | sed 's/-W[a-z]*-prototypes//g') $order -I. \
+        -isystem "$folder" tests/cuda/header.c -pthread -ldl && run "$bin/cuda-header"
 }
