@@ -283,6 +283,29 @@ TEST(signal_timestamps) {
     }
 }
 
+/* What was recorded before is not in what is recorded now, though its places are. */
+TEST(fewer_timestamps_than_before) {
+    enum { STAMPS = 3 };
+    for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
+        hcq_signal s[STAMPS];
+        hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
+        uint64_t was = 0, stamp = 0;
+        for (uint32_t i = 0; i < STAMPS; i++) { s[i] = make_signal(T.dev, 0); }
+        for (uint32_t round = 0; round < 8; round++) { /* each of its versions: many, and one */
+            const uint32_t count = round < 4 ? STAMPS : 1;
+            CHECK_OK(hcq_queue_reset(q));
+            for (uint32_t i = 0; i < count; i++) {
+                CHECK_INDEX(hcq_queue_timestamp(q, s[i]), (int32_t)i);
+            }
+            CHECK_OK(round % 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+            RUN_OK(q, T.dev);
+            CHECK_OK(hcq_signal_timestamp(s[STAMPS - 1], &stamp));
+            CHECK(stamp != 0 && (round < 4 || stamp == was));
+            was = stamp;
+        }
+    }
+}
+
 /* A recording with a timestamp may be pending as often as one without. */
 TEST(timestamps_are_pending_many_times) {
     enum { TIMES = 30 };

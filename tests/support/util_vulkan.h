@@ -176,6 +176,8 @@ static TEST_UNUSED hcq_result vulkan_fill(void *native, uint64_t address, uint64
     VkDeviceSize offset;
     PFN_vkCmdFillBuffer fill = (PFN_vkCmdFillBuffer)e->get_proc(e->device, "vkCmdFillBuffer");
     if (!fill || hcq_vulkan_address(e, 16, &buffer, &offset) != HCQ_ERROR_INVALID || /* nothing */
+        hcq_vulkan_address(e, address, NULL, &offset) != HCQ_ERROR_INVALID ||
+        hcq_vulkan_address(e, address, &buffer, NULL) != HCQ_ERROR_INVALID ||
         hcq_vulkan_address(e, address, &buffer, &offset) != HCQ_OK) {
         return HCQ_ERROR_HOST;
     }
