@@ -7,7 +7,7 @@
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
 #   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
 #   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
-#   sh tests/run.sh --jobs N       steps at a time [three for two CPUs: some wait]
+#   sh tests/run.sh --jobs N       steps at a time [two for a CPU: some wait]
 #   sh tests/run.sh --list         names the steps of the chosen tier
 #
 # Times are for two cores, installing apart. A step whose tool is missing is a
@@ -87,6 +87,14 @@ examples-learn         full     cpu         documented examples.sh --learn
 examples               default  cpu         documented examples.sh
 matrix-clang           full     cpu         matrix clang
 matrix-gcc             default  cpu         matrix gcc
+graph-seeds            default  cpu         on_one program gcc graph all --seeds 500
+asan-graph             default  -           on_one program asan graph all --seeds 50
+windows                default  -           windows
+bench-smoke            default  -           bench --smoke
+tsan-graph             default  -           program tsan graph all --seeds 20
+tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1
+release-conformance    default  cpu         program release conformance cpu --quick
+aarch64                default  -           aarch64
 schedules              quick    -           schedules
 conformance-vulkan     quick    vulkan      vulkan gcc conformance vulkan
 conformance-cumock     quick    cuda-mock   on_one cuda gcc conformance cumock
@@ -173,27 +181,19 @@ seeded-long            full     cpu         seeded 21 200
 alloc-mock             default  cpu         on_one program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 answers-variants       default  cpu         quickly answers gcc $variants_of_cpu,mock,$variants_of_mock 4 5
-graph-seeds            default  cpu         on_one program gcc graph all --seeds 500
 profile                default  cpu         script tests/core/profile.sh
 flat                   default  cpu         program gcc flat cpu
 flat-mock              default  cpu         program gcc flat mock --submissions 50000
 clang-conformance      full     cpu         program clang conformance cpu
 cxx-conformance        full     cpu         program cxx conformance cpu
 condvar-conformance    full     cpu         program condvar conformance cpu --quick
-condvar-answers        default  cpu         answers condvar cpu 6
-release-conformance    default  cpu         program release conformance cpu --quick
+condvar-answers        default  cpu         quickly answers condvar cpu 6
 single                 default  cpu         single_header
 release                default  cpu         released
 asan-answers           default  -           quickly answers asan cpu,cpu-narrow,mock 3
-tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1
-tsan-graph             default  -           program tsan graph all --seeds 20
-asan-graph             default  -           on_one program asan graph all --seeds 50
 asan-mock              default  -           on_one program asan conformance mock --quick
 asan-misuse            default  -           program asan misuse cpu
 asan-faults            full     -           program asan faults cpu --quick
-windows                default  -           windows
-bench-smoke            default  -           bench --smoke
-aarch64                default  -           aarch64
 armhf                  default  -           armhf
 conformance-cuda       default  cuda        program gcc conformance cuda
 tsan-variants          full     -           program tsan conformance mock,trace,cpu-nospin,cpu-narrow,cpu-no-native-wait,trace-mock
@@ -441,7 +441,7 @@ install_packages() {
 
 tier=--default only='' require='' step='' tmp='' list=0 installed=0
 jobs=$(nproc 2>/dev/null || echo 2)
-jobs=$((jobs + jobs / 2))            # while some wait for something
+jobs=$((jobs * 2))                   # while some wait for something
 usage() {
     sed -n '4,12s/^# *//p' tests/run.sh
     exit 2
