@@ -115,7 +115,7 @@ seeded                 default  cpu         seeded 1 20
 no-threads             default  cpu         no_threads
 alloc                  quick    cpu         on_one program gcc alloc cpu
 faults                 default  cpu         on_one program gcc faults cpu
-answers                quick    cpu         answers gcc cpu 1 2
+answers                quick    cpu         answers gcc cpu 1
 answers-signals        default  cpu         on_one program gcc answers cpu,mock --signals 5
 unit                   quick    cpu         unit
 graph                  quick    cpu         program gcc graph all --seeds 100

@@ -6,6 +6,7 @@ TEST(zeros_around_every_size) {
     static unsigned char zeros[100001], dirty[100001];
     memset(dirty, 0xff, sizeof dirty);
     for (uint32_t k = 0; k < 3 * 32 * sizeof sizes / sizeof sizes[0]; k++) {
+        if (TEST_SANITIZED && k % 32 > 15) { continue; } /* once is enough */
         const uint32_t size = sizes[k / 96] - 1 + k / 32 % 3, flags = k % 16; /* each twice */
         hcq_buffer buffer = make_buffer(T.dev, size, flags);
         CHECK_U64(buffer.size, size);

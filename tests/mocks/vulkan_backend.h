@@ -578,13 +578,15 @@ TEST_BARE(clocks_are_read_each_second) {
     hcq_signal s = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
-    for (uint32_t i = 0; i < 3; i++) {
-        uint64_t stamp = 0;
+    for (uint32_t i = 0, tries = 0; i < 3; tries++) {
+        uint64_t stamp = 0, begin = hcq_now_ns();
         submit_and_wait(q, device);
         CHECK_OK(hcq_signal_timestamp(s, &stamp));
-        CHECK(i == 0 || (stamp > last + SECOND && stamp < last + 10 * SECOND));
+        const int held_up = hcq_now_ns() - begin > SECOND / 4; /* the machine is busy: once more */
+        CHECK(held_up ? tries < 30 : i == 0 || (stamp > last + SECOND && stamp < last + 10 * SECOND));
+        i = held_up ? 0 : i + 1;
         last = stamp;
-        test_sleep_ms(i < 2 ? 1050 : 0);
+        test_sleep_ms(i < 3 ? 1050 : 0);
     }
     backend_close(device);
 }

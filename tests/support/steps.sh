@@ -442,7 +442,10 @@ unit() { # the pieces, through names that only the implementation knows
 single_header() { # the amalgamated file, with every backend, does what the files do
     program single misuse cpu || return 1
     [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ] || return 1
-    cuda_mock gcc && program single misuse cumock && program single-check misuse cpu
+    # shellcheck disable=SC2046,SC2086
+    cuda_mock gcc && program single misuse cumock && choose_backends single-check &&
+        run $(compiler_of single-check) $with_vulkan $with_cuda $warnings -I. -I"$bin" -Itests \
+            -fsyntax-only tests/core/misuse.c
 }
 
 released() { # twice to the same bytes; each of its two files gives a user hello

@@ -458,7 +458,7 @@ static void words_changed(const uint32_t *module_words, uint32_t *words, uint32_
 /* Several words changed, half of them into other words of the module. */
 static void words_changed_at_random(const uint32_t *module_words, uint32_t *words,
                                     uint32_t count) {
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < 500; round++) {
         memcpy(words, module_words, count * 4);
         for (uint32_t changes = random_below(6) + 1; changes; changes--) {
             uint32_t at = HEADER + random_below(count - HEADER);
