@@ -96,7 +96,8 @@ extern "C" {
 
 enum {
     HCQ_VULKAN_VALIDATION = 1,         /* Khronos' layer, if there: messages to the log. An old
-                                          one (1.3.239) may crash if threads open and close */
+                                          one (1.3.239) may crash if threads open and close,
+                                          or make and drop commands, at once */
     HCQ_VULKAN_ONE_QUEUE = 2,          /* of those that the device has (tests) */
     HCQ_VULKAN_NO_SYNC2 = 4,           /* do without what is optional (tests): ... */
     HCQ_VULKAN_NO_IMPORT = 8,          /* ... memory of the host, ... */

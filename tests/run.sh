@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs hcq's tests.
 #
-#   sh tests/run.sh                what a change must pass      seven minutes
+#   sh tests/run.sh                what a change must pass      six minutes
 #   sh tests/run.sh --quick        after every edit             a minute
-#   sh tests/run.sh --full         before a release             an hour and a half
+#   sh tests/run.sh --full         before a release             three quarters of an hour
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
 #   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
 #   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
@@ -201,7 +201,7 @@ valgrind-faults        full     -           program valgrind faults cpu-nospin -
 condvar-nospin         full     cpu         program condvar conformance cpu-nospin
 single-conformance     full     cpu         program single conformance cpu
 validation-all         full     vulkan      quickly validated conformance vulkan,vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow
-validation-suites      full     vulkan      quickly validated vulkan,graph,answers,kernels vulkan
+validation-suites      full     vulkan      quickly validated vulkan,graph,kernels vulkan
 asan-vulkan-all        full     vulkan      vulkan asan conformance vulkan-staged --quick
 asan-vulkan-mocks      full     vulkan      vulkan asan conformance vkmock-one,vkmock-low,vkmock-turns --quick
 asan-vulkan-suites     full     vulkan      quickly vulkan asan vulkan,answers,graph vulkan

@@ -385,7 +385,7 @@ TEST(captured_streams) {
         CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
         GATE_END(&g, 0, before);
         WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
-        CHECK(log_has("captured"));
+        CHECK(log_has("HCQ_ERROR_NATIVE: hcq CUDA: cuda: a lent stream is being captured"));
         capture_end(stream);
         submit_and_wait(q, device);
         CHECK_U64(READ32(words, 0), 2);

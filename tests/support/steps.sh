@@ -567,5 +567,6 @@ same_layout() { # WHERE: its table against this machine's
 
 bench() { # HOW: only that it runs: its figures are no gate
     need gcc
+    export BENCH_LIMIT_S=900           # beside other steps
     run sh tests/bench/run.sh "$1" --json "$bin/bench.json" && run test -s "$bin/bench.json"
 }
