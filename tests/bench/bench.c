@@ -564,7 +564,7 @@ static int parse_options(int argc, char **argv, options *o) {
     return 1;
 }
 
-/* Time left of --quick's 150 s, or of what a busy machine is given; the build before counts. */
+/* Time left of --quick's 150 s, or of BENCH_LIMIT_S; the build before counts, too. */
 static uint64_t time_left(void) {
     static uint64_t end;
     if (!g_quick) {

@@ -19,8 +19,7 @@ static hcq_queue *record_dense(uint32_t count, hcq_buffer words) {
 TEST(plans_are_whole) {
     static char text[65536];
     hcq_buffer words = make_words(T.dev, 300);
-    for (uint32_t count = 1; count < (T.quick ? 140u : 300u);
-         count += TEST_SANITIZED ? 3 : 1) {
+    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count += TEST_SANITIZED ? 3 : 1) {
         uint64_t k = 0, calls, at;
         size_t length;
         do {

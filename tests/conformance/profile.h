@@ -87,7 +87,9 @@ TEST(profile_of_eager_copies) {
     const hcq_profile_desc desc = {.events = 256};
     uint8_t *from = calloc(1, LARGE), *to = calloc(1, LARGE);
     for (uint32_t i = 0; i < 251; i++) { from[i] = (uint8_t)i; }
-    for (uint32_t i = 251; i < LARGE; i *= 2) { memcpy(from + i, from, i < LARGE - i ? i : LARGE - i); }
+    for (uint32_t i = 251; i < LARGE; i *= 2) {
+        memcpy(from + i, from, i < LARGE - i ? i : LARGE - i);
+    }
     for (int turn = 0; turn < 4 * WAYS; turn++) {
         const int way = turn % WAYS;
         const uint64_t size = turn / WAYS % 2 ? LARGE : SMALL;

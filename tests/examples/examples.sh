@@ -9,7 +9,7 @@
 #
 # Each as C99 and as C++11 with -Wall -Wextra -Werror, linked with one implementation,
 # in C, which takes longest ($HCQ_OBJECT if that is set: one with all backends). As C++
-# only hello runs: the rest would say the same. photo.c has to produce known pictures
+# only hello is linked and runs: the rest would say the same. photo.c has to produce known pictures
 # (checksums of a third version of the filter, written in another language). backend.c
 # has to write down what it ran, whoever does the work. digits.c has to learn, to say the
 # same numbers every time, on a GPU after ten epochs about those of the CPU, and to notice
