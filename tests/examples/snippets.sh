@@ -20,7 +20,8 @@
 #                 submitted must end within 10 seconds.
 #
 # All as C99 and, without running it again, as C++11 with -Wall -Wextra -Werror, linked
-# with one implementation, which takes longest to compile ($HCQ_OBJECT if that is set: one with all backends).
+# with one implementation, which takes longest to compile ($HCQ_OBJECT if that is set: one
+# with all backends).
 # The first block of the README must be examples/hello.c, byte for byte; examples.sh
 # runs it. A block that needs vulkan/vulkan.h is left out without it, and that is said.
 #

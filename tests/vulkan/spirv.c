@@ -262,7 +262,7 @@ static void headers_are_checked(TEST_ARGS) {
     } cases[] = {
         {0, 0x03022307, SIZE, VERSION, "other byte order"},
         {0, 0x464c457f, SIZE, VERSION, "no SPIR-V: it begins with 0x464c457f"},
-        {1, 0x00010600, SIZE, 0x00010500, "SPIR-V 1.6 (0x00010600), and the device takes 1.0 to 1.5;"},
+        {1, 0x00010600, SIZE, 0x00010500, "1.6 (0x00010600), and the device takes 1.0 to 1.5;"},
         {1, 0x00000900, SIZE, VERSION, "SPIR-V 0.9"},
         {1, 0x00010501, SIZE, VERSION, "(0x00010501)"},
         {3, 0, SIZE, VERSION, "bound 0"},
