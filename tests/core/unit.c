@@ -602,17 +602,6 @@ TEST_BARE(nobody_has_the_name) {
     CHECK(strcmp(text, "no backend has it; there is none") == 0);
 }
 
-/* That it shall end was said, and its word raised, while its last turn was without the lock. */
-TEST(nobody_sleeps_who_shall_end) {
-    alarm(20);
-    hcqi_enter();
-    T.dev->service_stop = 1;
-    hcqi_service_sleep(T.dev, 0);
-    T.dev->service_stop = 0;
-    hcqi_leave();
-    alarm(0);
-}
-
 int main(int argc, char **argv) {
     (void)argc;
     return test_main(1, argv);

@@ -423,6 +423,32 @@ static void wait_for_any(uint32_t count) {
     CHECK(hcq_close(device) == HCQ_OK);
 }
 
+/* The service thread's last turn, which is without the lock for a moment, beside a close. */
+static hcq_device *served;
+
+static void serve(void) { hcqi_service_run(served); }
+
+static void end_service(void) {
+    hcqi_enter();
+    hcqi_service_kick(served);
+    served->service_stop = 1;
+    hcqi_leave();
+}
+
+static void service(void) {
+    struct hcq_cpu_desc own = { .workers = HCQ_CPU_NO_WORKERS };
+    hcq_device_test no_copies = { .no_copy_lane = 1 };
+    hcq_device_desc desc = {
+        .memory = { schedule_alloc, schedule_free, NULL }, .test = &no_copies, .cpu = &own
+    };
+    CHECK(hcq_open("CPU", &desc, &served) == HCQ_OK);
+    served->service_begun = 1;         /* it runs: serve */
+    served->posts_late = 1;            /* for which it lets go of the lock */
+    together(serve, end_service, NULL);
+    served->service_stop = 0;
+    CHECK(hcq_close(served) == HCQ_OK);
+}
+
 static void submit(void) { wait_for_any(1); }
 static void watch(void) { wait_for_any(2); }
 static void watch_event(void) { wait_for_any(HCQI_SLEEPER_POINTS + 1); }
@@ -450,6 +476,7 @@ static const schedule_test tests[] = {
     { "pool-two", pool_two, { 1, 2 }, { 1000, 30000 }, NULL },
     { "pool-owners", pool_owners, { 1, 2 }, { 300, 30000 }, NULL },
     { "pool-spins", pool_spins, { 0, 0 }, { 300, 30000 }, NULL },
+    { "service", service, { 1, 2 }, { 300, 30000 }, NULL },
     { "submit", submit, { 1, 2 }, { 300, 30000 }, NULL },
     { "watch", watch, { 1, 2 }, { 300, 30000 }, NULL },
     { "watch-event", watch_event, { 1, 2 }, { 300, 30000 }, NULL }
