@@ -267,6 +267,7 @@ TEST(profile_refuses_no_work) {
 TEST(profile_of_a_graph) {
     enum { ROUNDS = 20 };
     NEED_PROFILE();
+    static char text[4096];
     for (int bound = 0; bound < 2; bound++) {
         static hcq_profile_event first[ROUNDS * 2];
         hcq_buffer a = make_words(T.dev, 4), b = make_words(dev2(), 4);
@@ -305,6 +306,11 @@ TEST(profile_of_a_graph) {
         CHECK_OK(hcq_profile_stop(T.dev));
         CHECK_OK(hcq_profile_stop(dev2()));
         CHECK_U64(READ32(b, 0), ROUNDS);
+        CHECK_OK(hcq_profile_start(T.dev, NULL)); /* without the second: no arrow begins there */
+        RUN_OK(g, T.dev);
+        hcq_profile_print(&T.dev, 1, HCQ_PROFILE_SUMMARY, text, sizeof text);
+        SAYS(text, ", 0 dependencies");
+        CHECK_OK(hcq_profile_stop(T.dev));
     }
 }
 
