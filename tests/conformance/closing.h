@@ -3,40 +3,24 @@
 
 /* ---- references ---- */
 
-/* One closes, the others are told. */
-TEST(device_references) {
-    hcq_device *device = test_open(0, NULL);
-    uint64_t value;
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_close(device));
-    for (int i = 0; i < 2; i++) {
-        CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_PENDING, &value), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_device_retain(device), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_close(device), HCQ_ERROR_CLOSED);
-        CHECK_OK(hcq_device_release(device)); /* gives back what was retained */
-    }
-    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
-    CHECK(hcq_close(NULL) == HCQ_OK && hcq_device_release(NULL) == HCQ_OK);
-    hcq_registry_destroy(NULL);
-}
-
 /* While one thread closes another one is told so, and the device takes no more work. */
 TEST(closed_by_one_only) {
-    blocked_call first = {.device = test_open(0, NULL)};
+    blocked_call first;
+    hcq_device *device = test_open(0, NULL);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    (void)hold_device(first.device, NULL);
-    CHECK_OK(hcq_device_retain(first.device));
-    CHECK(pthread_create(&first.thread, NULL, blocked_close, &first) == 0);
-    while (hcq_queue_submit(q, first.device, NULL) == HCQ_OK) {
+    (void)hold_device(device, NULL);
+    CHECK_OK(hcq_device_retain(device));
+    close_begins(&first, device);
+    while (hcq_queue_submit(q, device, NULL) == HCQ_OK) {
         mock_sleep(100000);            /* it closes now, and waits for the kernel */
     }
-    hcq_result second = hcq_close(first.device);
+    hcq_result second = hcq_close(device);
     hold_release();
-    pthread_join(first.thread, NULL);
+    CHECK_OK(call_ends(&first));
     CHECK_RESULT(second, HCQ_ERROR_BUSY);
-    CHECK_OK(first.result);
-    CHECK_OK(hcq_device_release(first.device));
+    CHECK_OK(hcq_device_release(device));
+    CHECK(hcq_close(NULL) == HCQ_OK && hcq_device_release(NULL) == HCQ_OK);
+    hcq_registry_destroy(NULL);
 }
 
 /* Owns one reference, takes and gives back others, often or until nobody is answered any
@@ -248,11 +232,11 @@ BLOCKED(blocked_submit, hcq_queue_submit(b->queue, b->device, NULL))
 /* A queue of the closed device is just being submitted to another one, whose lane
    is full: the queue stays until the call is over. */
 TEST(queue_outlives_its_submit) {
-    blocked_call submits = {0}, closes = {0};
+    blocked_call submits = {0}, closes;
     hcq_device *full = OPEN_WITH(0, .inflight = 1);
-    closes.device = test_open(0, NULL);
+    hcq_device *device = test_open(0, NULL);
     submits.device = full;
-    submits.queue = make_queue(closes.device, HCQ_COMPUTE);
+    submits.queue = make_queue(device, HCQ_COMPUTE);
     hcq_point done = hold_device(full, NULL);
     pthread_create(&submits.thread, NULL, blocked_submit, &submits);
     for (int i = 0; i < 4; i++) { /* it may sleep on its way in, for the lock: that is free now */
@@ -260,14 +244,12 @@ TEST(queue_outlives_its_submit) {
         (void)test_query(full, HCQ_QUERY_SUBMISSIONS);
     }
     blocked_until(&submits);
-    pthread_create(&closes.thread, NULL, blocked_close, &closes);
-    blocked_until(&closes);
+    close_begins(&closes, device);
     hold_release();
-    pthread_join(submits.thread, NULL);
-    pthread_join(closes.thread, NULL);
-    CHECK_OK(closes.result);
-    CHECK(submits.result == HCQ_OK || submits.result == HCQ_ERROR_CLOSED ||
-          submits.result == HCQ_ERROR_CANCELLED);
+    hcq_result submitted = call_ends(&submits);
+    CHECK_OK(call_ends(&closes));
+    CHECK(submitted == HCQ_OK || submitted == HCQ_ERROR_CLOSED ||
+          submitted == HCQ_ERROR_CANCELLED);
     WAIT_OK(done);
     CHECK_OK(hcq_close(full));
 }
@@ -308,14 +290,14 @@ TEST(memory_outlives_running_work) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     for (int runs = 0; runs < 2; runs++) {
         static unsigned char bytes[4096];
-        blocked_call call = {0};
+        blocked_call call;
+        hcq_device *device = test_open(0, NULL);
         hcq_point gate = make_gate(T.dev), done;
         memset(bytes, 0x5c, sizeof bytes);
-        call.device = test_open(0, NULL);
-        hcq_buffer x = make_buffer(call.device, sizeof bytes, 0);
+        hcq_buffer x = make_buffer(device, sizeof bytes, 0);
         hcq_buffer y = make_buffer(T.dev, sizeof bytes, 0);
         CHECK_OK(hcq_copyin(x, bytes, sizeof bytes));
-        CHECK_OK(hcq_device_synchronize(call.device, BOUND)); /* T.dev does not wait for it */
+        CHECK_OK(hcq_device_synchronize(device, BOUND)); /* T.dev does not wait for it */
         hcq_queue *q = runs ? make_holder(T.dev) : make_queue(T.dev, HCQ_COPY);
         CHECK_INDEX(hcq_queue_copy(q, y, x, sizeof bytes), runs);
         if (runs) {
@@ -323,13 +305,11 @@ TEST(memory_outlives_running_work) {
         } else {
             CHECK_OK(submit_behind(q, T.dev, &gate, &done));
         }
-        pthread_create(&call.thread, NULL, blocked_close, &call);
-        blocked_until(&call);
+        close_begins(&call, device);
         int early = runs && is_over(&call);
         hold_release();
-        pthread_join(call.thread, NULL);
+        CHECK_OK(call_ends(&call));
         CHECK(!early);
-        CHECK_OK(call.result);
         open_gate(gate);
         WAIT_RESULT(done, runs ? HCQ_OK : HCQ_ERROR_CANCELLED);
         if (runs) {
@@ -495,9 +475,8 @@ static void *long_caller_run(void *user) {
 /* Another device's calls, and what this one answers at once, are not behind a call of the
    backend that takes long; closing is. */
 static void long_call_meanwhile(long_caller *c, int closes) {
-    blocked_call close = {0};
+    blocked_call close;
     hcq_signal other = make_signal(T.dev, 0);
-    close.device = c->device;
     CHECK(word_until(&long_inside, 1));
     CHECK_OK(hcq_signal_set(other, 1));
     CHECK_U64(READ32(make_words(T.dev, 4), 0), 0);
@@ -513,17 +492,13 @@ static void long_call_meanwhile(long_caller *c, int closes) {
         hcq_queue_destroy(c->queue);
     }
     if (closes) {
-        pthread_create(&close.thread, NULL, blocked_close, &close);
-        blocked_until(&close);
+        close_begins(&close, c->device);
         CHECK(!is_over(&close));
     }
     __atomic_store_n(&long_go, 1, __ATOMIC_SEQ_CST);
     pthread_join(c->thread, NULL);
     CHECK(!long_late);
-    if (closes) {
-        pthread_join(close.thread, NULL);
-        CHECK_OK(close.result);
-    }
+    CHECK_OK(closes ? call_ends(&close) : HCQ_OK);
 }
 
 /* Allocating, importing, compiling, checking and encoding, by bind, by submit, for a

@@ -242,23 +242,6 @@ TEST(explain_what_is_over) {
     CHECK(strlen(explain(hcq_at(made_up, 1))) > 0);
 }
 
-/* A submission has failed, but a lower value of its signal is still to land. */
-TEST(explain_a_failure_before_lower_values) {
-    hcq_signal s = labelled_signal(T.dev, "result");
-    hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), gate = make_gate(T.dev), failed;
-    (void)hold_device(T.dev, &low);
-    CHECK_OK(submit_lists(T.dev, &gate, &high, HCQ_UNORDERED, &failed));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, NULL));
-    for (int i = 0; i < 2; i++) {
-        SAYS(explain(i ? failed : high), "final");
-        SAYS_NOT(explained, "nobody submitted raises it");
-    }
-    SAYS(explain(low), "waits for");
-    SAYS_NOT(explained, "final");
-    hold_release();
-    WAIT_OK(low);
-}
-
 /* The user's words go with a failure, on every device, until a reset. */
 TEST(explain_in_the_users_words) {
     hcq_point gate = make_gate(T.dev), middle = make_gate(dev2()), end = make_gate(T.dev);
@@ -387,7 +370,7 @@ TEST(explain_truncates) {
 
 TEST(signal_labels) {
     static char text[32768];
-    hcq_signal s = labelled_signal(T.dev, "a first name"), stale = make_signal(T.dev, 0);
+    hcq_signal s = labelled_signal(T.dev, "a first name");
     hcq_point wait = hcq_at(s, 1), done;
     CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, &done));
     SAYS(explain(wait), "a first name");
@@ -399,8 +382,6 @@ TEST(signal_labels) {
     SAYS(text, "abcdefghijklmnopqrstuvwxyz-1234");
     CHECK_OK(hcq_signal_label(s, ""));
     SAYS_NOT(explain(wait), "abcdef");
-    CHECK_OK(hcq_signal_destroy(stale));
-    CHECK_RESULT(hcq_signal_label(stale, "x"), HCQ_ERROR_CLOSED);
     GATE_END(wait, done);
 }
 

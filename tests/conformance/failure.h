@@ -110,35 +110,34 @@ TEST(late_questions_are_answered) {
 
 /* ---- where a failure begins ---- */
 
-/* The host's failure begins right above the value, whatever is on its way. */
+/* The host's failure begins right above the value, whatever is on its way, and the first
+   result stays. Where work failed before, further up, lower values are waited for until the
+   host brings it down. */
 TEST(a_host_failure_begins_at_once) {
-    hcq_signal s = make_signal(T.dev, 1);
-    hcq_point five = hcq_at(s, 5);
-    hcq_point done = hold_device(T.dev, &five);
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_NATIVE, NULL));
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL)); /* the first stays */
-    CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_OK);
-    CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    HOLD_END(done);
-    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
-}
-
-/* Also where it failed before, further up: that brings it down, and its result stays. */
-TEST(a_host_failure_comes_down) {
-    hcq_signal s = make_signal(T.dev, 1);
-    hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), high;
-    hcq_point done = hold_device(T.dev, &five);
-    CHECK_OK(submit_lists(T.dev, &gate, &nine, HCQ_UNORDERED, &high));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
-    CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_TIMEOUT);
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
-    CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    HOLD_END(done);
-    CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
+    for (int above = 0; above < 2; above++) {
+        hcq_signal s = make_signal(T.dev, 1);
+        hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), high;
+        hcq_point done = hold_device(T.dev, &five);
+        CHECK_OK(above ? submit_lists(T.dev, &gate, &nine, HCQ_UNORDERED, &high) : HCQ_OK);
+        CHECK_OK(hcq_signal_fail(above ? gate.signal : s, HCQ_ERROR_NATIVE, NULL));
+        if (above) {
+            CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
+            CHECK_RESULT(test_poll(five), HCQ_TIMEOUT);
+            for (int i = 0; i < 2; i++) {
+                SAYS(explain(i ? high : nine), "final");
+                SAYS_NOT(explained, "nobody submitted raises it");
+            }
+            SAYS(explain(five), "waits for");
+            SAYS_NOT(explained, "final");
+        }
+        CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
+        CHECK_OK(test_poll(hcq_at(s, 1)));
+        CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
+        CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
+        HOLD_END(done);
+        CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
+        CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
+    }
 }
 
 /* A raise that comes too late for a signal that failed, on another lane and looked

@@ -595,6 +595,18 @@ static void blocked_until(blocked_call *b) {
     }
 }
 
+/* Another thread closes it; returns when that sleeps in its call, or has left it. */
+static void close_begins(blocked_call *b, hcq_device *device) {
+    *b = (blocked_call){.device = device};
+    CHECK(pthread_create(&b->thread, NULL, blocked_close, b) == 0);
+    blocked_until(b);
+}
+
+static hcq_result call_ends(blocked_call *b) {
+    pthread_join(b->thread, NULL);
+    return b->result;
+}
+
 /* A device of the mock that is to be lost. It keeps no encoded recordings: what is
    lost may still be on its way out of the FIFO when its end is told. */
 static hcq_device *open_to_lose(mock_control *control) {
