@@ -507,8 +507,6 @@ static void long_call_meanwhile(long_caller *c, int closes) {
 TEST(long_calls_concern_one_device) {
     T.races_meant = 1;
     hcq_backend backend = mock_named("LONG", "takes long");
-    hcq_registry *registry = make_registry();
-    hcq_device_desc desc = mock_only_desc();
     backend.alloc = long_alloc;
     backend.dealloc = long_dealloc;
     backend.import = long_import;
@@ -516,8 +514,8 @@ TEST(long_calls_concern_one_device) {
     backend.exec_check = long_check;
     backend.encode = long_encode;
     backend.encode_free = long_encode_free;
-    CHECK_OK(hcq_registry_register(registry, &backend));
-    desc.registry = registry;
+    hcq_registry *registry = make_registry(&backend);
+    hcq_device_desc desc = mock_only_desc(registry);
     for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_DESTROY + 1; k++) {
         int closes = k % 2;
         static notice n;

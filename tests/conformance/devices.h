@@ -190,6 +190,7 @@ TEST(closed_under_use) {
 /* A device that is opened while another one gives back its memory: the hook leaves it
    a moment, as it may need the lock that we have. */
 typedef struct late_opener {
+    test_memory memory;                /* what the hook to allocate sees of it */
     pthread_t thread;
     hcq_device_desc desc;
     hcq_device *device;
@@ -208,11 +209,6 @@ static void *late_opener_run(void *user) {
     return NULL;
 }
 
-static void *late_opener_alloc(void *user, size_t size, size_t align) {
-    (void)user;
-    return test_hook_alloc(&T.memory, size, align);
-}
-
 static void late_opener_free(void *user, void *ptr, size_t size) {
     late_opener *o = (late_opener *)user;
     if (__atomic_load_n(&o->closing, __ATOMIC_ACQUIRE) &&
@@ -223,16 +219,14 @@ static void late_opener_free(void *user, void *ptr, size_t size) {
                     !__atomic_load_n(&o->opened, __ATOMIC_ACQUIRE); i++) {
         test_sleep_ms(1);
     }
-    test_hook_free(&T.memory, ptr, size);
+    test_hook_free(&o->memory, ptr, size);
 }
 
 TEST(opened_while_another_closes) {
     late_opener o = {.desc = test_desc()};
     if (test_validates()) { o.desc.vulkan = NULL; } /* as in registry_from_threads */
     hcq_device_desc desc = o.desc;
-    desc.memory.alloc_fn = late_opener_alloc;
-    desc.memory.free_fn = late_opener_free;
-    desc.memory.user = &o;
+    desc.memory = (hcq_memory_hooks){test_hook_alloc, late_opener_free, &o};
     hcq_device *device = test_open(0, &desc);
     hcq_signal signal = make_signal(device, 3);
     uint64_t value = 0;
@@ -242,4 +236,5 @@ TEST(opened_while_another_closes) {
     CHECK_OK(o.result);
     CHECK_RESULT(hcq_signal_value(signal, &value), HCQ_ERROR_CLOSED); /* not another's 7 */
     CHECK_OK(hcq_close(o.device));
+    CHECK_U64(o.memory.blocks, 0);
 }
