@@ -70,9 +70,9 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed, int after)
     hcq_point gate = make_gate(T.dev), early = make_gate(T.dev), old_done, ready, done;
     hcq_buffer a, b, other;
     CHECK_OK(hcq_alloc(T.dev, 4096, flags, &a));
-    hcq_queue *old = make_queue(user, HCQ_COMPUTE), *q = make_queue(T.dev, HCQ_COPY);
+    hcq_queue *old = make_call(user, HCQ_COMPUTE, host_until, &go);
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
-    CHECK_INDEX(hcq_queue_host(old, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_fill(old, a, 4096, 0x5a, 1), 1);
     CHECK_OK(after ? hcq_free_after(a, &early, 1, NULL) : HCQ_OK);
     CHECK_OK(submit_behind(old, user, handed ? NULL : &gate, &old_done));

@@ -91,8 +91,7 @@ TEST(the_end_does_not_wait_for_others) {
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
         hcq_signal s = make_signal(T.dev, 0);
         hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2), held, last;
-        hcq_queue *q = make_queue(device, HCQ_COPY);
-        CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+        hcq_queue *q = make_filler(device, make_words(device, 1), 1);
         desc.timeout_ns = BOUND / 2;
         test_forced.counter_limit = 16;
         hcq_device *idle = test_open(2, &desc);
@@ -268,8 +267,7 @@ TEST(free_after_and_a_device_that_goes) {
         CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
         CHECK_OK(hcq_free_after(a, waits, 2, &freed));
         if (lost) {
-            hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-            CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+            hcq_queue *q = make_filler(device, make_words(device, 1), 1);
             lose_at_next_submit(&control);
             CHECK_OK(hcq_queue_submit(q, device, &done));
             WAIT_RESULT(done, HCQ_ERROR_LOST);
@@ -458,11 +456,10 @@ static void *long_caller_run(void *user) {
     case LONG_ALLOC: c->result = hcq_alloc(c->device, 4096, HCQ_NO_CACHE, &c->buffer); break;
     case LONG_IMPORT: c->result = hcq_import(c->device, c->words, 64, 0, &c->buffer); break;
     case LONG_PROGRAM: c->result = hcq_program_create(c->device, &desc, &c->program); break;
-    case LONG_CHECK: {
-        int32_t index = hcq_queue_exec(c->queue, c->program, NULL, 0, dims_one, hcq_dim(2, 1, 1));
-        c->result = index < 0 ? (hcq_result)index : HCQ_OK;
+    case LONG_CHECK:
+        c->result = record_result(hcq_queue_exec(c->queue, c->program, NULL, 0, dims_one,
+                                                 hcq_dim(2, 1, 1)));
         break;
-    }
     case LONG_BIND: c->result = hcq_queue_bind(c->queue, c->device); break;
     case LONG_SUBMIT: c->result = hcq_queue_submit(c->queue, c->device, &c->done); break;
     case LONG_PROFILE: c->result = hcq_profile_start(c->device, NULL); break;

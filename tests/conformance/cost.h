@@ -183,8 +183,7 @@ TEST(raises_are_found_at_once) {
 static uint64_t close_cancels_elsewhere(uint32_t n, int way TEST_UNUSED) {
     hcq_device *device = test_open(0, NULL);
     hcq_signal s = make_signal(T.dev, 0);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_host(q, host_nothing, NULL), 0);
+    hcq_queue *q = make_call(device, HCQ_COMPUTE, host_nothing, NULL);
     for (uint32_t i = 0; i < n; i++) {
         hcq_point wait = hcq_at(s, i + 2), raise = hcq_at(s, i + 3);
         CHECK_OK(submit_queue(q, T.dev, &wait, &raise, HCQ_UNORDERED, NULL));

@@ -683,8 +683,7 @@ TEST(coverage_follows_updates) {
     WAIT_OK(done);
     CHECK_U64(runs_of(add), expected);
     CHECK_U64(runs_of(put), 6);
-    CHECK_OK(hcq_queue_reset(q));
-    CHECK_INDEX(hcq_queue_host(q, host_fails, NULL), 0);
+    q = make_call(device, HCQ_COMPUTE, host_fails, NULL);
     CHECK_INDEX(record_add(q, add, a, 0, 1), 1);
     for (int held = 0; held < 2; held++) {
         CHECK_OK(submit_behind(q, device, held ? &never : NULL, &done));

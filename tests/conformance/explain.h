@@ -46,6 +46,15 @@ TEST(explain_nobody_raises_it) {
     SAYS_NOT(explain_line(explain(low), "uploads"), "nobody submitted raises it");
     SAYS(explain(hcq_at(hcq_device_timeline(dev2()), 1000)), "submitted"); /* yet to come */
     SAYS_NOT(explained, "reached|final");
+    CHECK_OK(hcq_signal_label(there, "abcdefghijklmnopqrstuvwxyz-1234567890"));
+    for (int i = 0; i < 3; i++) {      /* 31 characters are kept, wherever it is named */
+        static char text[32768];
+        CHECK(i < 2 || hcq_device_dump(T.dev, text, sizeof text) < sizeof text);
+        SAYS(i < 2 ? explain(i ? wait : low) : text, "abcdefghijklmnopqrstuvwxyz-1234");
+        SAYS_NOT(i < 2 ? explained : text, "abcdefghijklmnopqrstuvwxyz-12345|there");
+    }
+    CHECK_OK(hcq_signal_label(there, ""));
+    SAYS_NOT(explain(wait), "abcdef");
     GATE_END(wait, low);
     CHECK_OK(hcq_close(device));
 }
@@ -281,9 +290,8 @@ TEST(explain_the_wait_that_is_left) {
     hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
                           hcq_at(labelled_signal(T.dev, "late"), 1)};
     hcq_point after;
-    hcq_queue *second = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *second = make_call(T.dev, HCQ_COMPUTE, host_until, &go);
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
-    CHECK_INDEX(hcq_queue_host(second, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
     (void)hold_device(T.dev, &waits[0]);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
@@ -310,10 +318,9 @@ TEST(explain_running) {
         hcq_device *left = open_labelled("left", 0), *right = open_labelled("right", 0);
         hcq_point raise = hcq_at(labelled_signal(left, "result"), 5), last = make_gate(right);
         hcq_point called;
-        hcq_queue *slow = hosts ? make_queue(left, HCQ_COMPUTE) : make_holder(left);
-        hcq_queue *due = make_queue(left, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(due, host_nothing, NULL), 0);
-        CHECK(!hosts || hcq_queue_host(slow, host_holds, NULL) == 0);
+        hcq_queue *slow = hosts ? make_call(left, HCQ_COMPUTE, host_holds, NULL)
+                                : make_holder(left);
+        hcq_queue *due = make_call(left, HCQ_COMPUTE, host_nothing, NULL);
         CHECK_OK(hcq_queue_label(slow, "slow"));
         CHECK_INDEX(hcq_queue_signal(slow, raise), 1);
         hold_reset();
@@ -366,23 +373,6 @@ TEST(explain_truncates) {
     CHECK_U64(hcq_explain(NULL, 0, NULL, 0), 0);
     hcq_explain(NULL, 2, part, sizeof part); /* no crash is all there is to ask */
     GATE_END(gate, later);
-}
-
-TEST(signal_labels) {
-    static char text[32768];
-    hcq_signal s = labelled_signal(T.dev, "a first name");
-    hcq_point wait = hcq_at(s, 1), done;
-    CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, &done));
-    SAYS(explain(wait), "a first name");
-    CHECK_OK(hcq_signal_label(s, "abcdefghijklmnopqrstuvwxyz-1234567890"));
-    SAYS(explain(wait), "abcdefghijklmnopqrstuvwxyz-1234"); /* 31 characters are kept */
-    SAYS_NOT(explained, "abcdefghijklmnopqrstuvwxyz-12345|a first name");
-    SAYS(explain(done), "abcdefghijklmnopqrstuvwxyz-1234");
-    hcq_device_dump(T.dev, text, sizeof text);
-    SAYS(text, "abcdefghijklmnopqrstuvwxyz-1234");
-    CHECK_OK(hcq_signal_label(s, ""));
-    SAYS_NOT(explain(wait), "abcdef");
-    GATE_END(wait, done);
 }
 
 static void *explainer_run(void *user) {

@@ -14,10 +14,10 @@ static hcq_result host_slow_failure(void *user) {
 TEST(timeline_waits_pass_failures) {
     for (uint32_t way = 0; way < 4; way++) {
         hcq_device *device = way < 2 ? T.dev : dev2();
-        hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *a = make_call(T.dev, HCQ_COPY, host_slow_failure, NULL);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_buffer word = make_words(device, 4);
         hcq_point failed;
-        CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
         CHECK_OK(hcq_queue_submit(a, T.dev, &failed));
         CHECK_INDEX(way % 2 ? hcq_queue_wait_device(q, T.dev)
                             : hcq_queue_wait(q, timeline_now(T.dev)), 0);
@@ -25,9 +25,7 @@ TEST(timeline_waits_pass_failures) {
         RUN_OK(q, device);
         CHECK_RESULT(test_poll(failed), HCQ_ERROR_HOST); /* it was waited for */
         CHECK_U64(READ32(word, 0), 5);
-        CHECK_OK(hcq_queue_reset(a));  /* and eager calls follow failed work as well */
-        CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
-        CHECK_OK(hcq_queue_submit(a, T.dev, NULL));
+        CHECK_OK(hcq_queue_submit(a, T.dev, NULL)); /* eager calls follow failed work as well */
         CHECK_OK(hcq_copyin(word, &way, 4));
         CHECK_U64(READ32(word, 0), way);
     }
@@ -64,9 +62,9 @@ TEST(failures_take_no_memory) {
 TEST(forgotten_answers_say_so) {
     enum { N = 40, KEPT = 8 };
     hcq_device *device = OPEN_WITH(0, .failure_ranges = KEPT);
-    hcq_queue *queues[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_queue *queues[2] = {make_call(device, HCQ_COMPUTE, host_fails, NULL),
+                            make_queue(device, HCQ_COMPUTE)};
     hcq_point points[N], done;
-    CHECK_INDEX(hcq_queue_host(queues[0], host_fails, NULL), 0);
     for (uint32_t i = 0; i < N; i++) {
         CHECK_OK(hcq_queue_submit(queues[i % 2], device, &points[i]));
         WAIT_RESULT(points[i], i % 2 ? HCQ_OK : HCQ_ERROR_HOST);
@@ -85,25 +83,19 @@ TEST(late_questions_are_answered) {
     enum { N = 12 };
     hcq_device *device = OPEN_WITH(0, .compute_lanes = 2, .failure_ranges = 1);
     hcq_queue *q[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
-    hcq_queue *ends[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_queue *ends[2] = {make_queue(device, HCQ_COMPUTE),
+                          make_call(device, HCQ_COMPUTE, host_fails, NULL)};
     hcq_point up = hcq_at(make_signal(device, 0), 1), done;
-    hcq_submission s = {.queue_count = 1};
     CHECK_INDEX(record_sleep(q[0], 20000000), 0);
     CHECK_INDEX(hcq_queue_signal(q[0], up), 1);
     CHECK_INDEX(record_sleep(q[1], 60000000), 0);
-    CHECK_INDEX(hcq_queue_host(ends[1], host_fails, NULL), 0);
     for (uint32_t i = 0; i < 2; i++) { /* one behind the signal, the other a long time */
-        s.queues = &q[i];
-        s.affinity = i;
-        CHECK_OK(hcq_submit(device, &s, 1, NULL));
+        CHECK_OK(SUBMIT(device, q[i], NULL, .affinity = i));
     }
     for (uint32_t i = 0; i < N; i++) {
-        s = (hcq_submission){.queues = &ends[(i + 1) % 2], .queue_count = 1};
-        CHECK_OK(hcq_submit(device, &s, 1, NULL));
+        CHECK_OK(SUBMIT(device, ends[(i + 1) % 2], NULL, .affinity = 0));
     }
-    s = (hcq_submission){.waits = &up, .wait_count = 1, .queues = &ends[0], .queue_count = 1,
-                         .affinity = 1};
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    CHECK_OK(SUBMIT(device, ends[0], &done, .waits = &up, .wait_count = 1, .affinity = 1));
     WAIT_OK(done);
     CHECK_OK(hcq_close(device));
 }
@@ -221,8 +213,7 @@ TEST(refused_batch_leaves_no_trace) {
     desc.compute_lanes = 2;
     desc.timeout_ns = BOUND / 2;
     hcq_device *device = test_open(0, &desc);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+    hcq_queue *q = make_filler(device, make_words(device, 1), 1);
     hcq_point before = hold_device(device, NULL), done = {{0}, 0};
     __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
     hcq_result refused = SUBMIT(device, q, &done, .waits = &before, .wait_count = 1, .affinity = 1);
@@ -249,8 +240,7 @@ TEST(lost_device) {
     hcq_point before, held, foreign, middle, done;
     hcq_buffer theirs = make_words(device, 1), mine = make_words(T.dev, 2);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *waits = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_queue *again = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_word(again, theirs, 1, 4), 0);
+    hcq_queue *again = make_filler(device, theirs, 1);
     RUN_OK(again, device);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
     CHECK_INDEX(record_word(q, theirs, 1, 4), 1);

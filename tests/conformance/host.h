@@ -39,7 +39,7 @@ TEST(commands_fail) {
         const int bound = way & 1, custom = way & 2;
         host_log log = {0, (hcq_result)fails[bound]};
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_queue *also = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_queue *also = make_call(T.dev, HCQ_COMPUTE, host_fails, NULL);
         hcq_buffer a = make_words(T.dev, 8);
         custom_payload p = {a.address + 16, 666, 1234};
         hcq_signal before = make_signal(T.dev, 0), after = make_signal(T.dev, 0);
@@ -55,7 +55,6 @@ TEST(commands_fail) {
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(after, 1)), 4);
         CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 8, 4), hcq_view(a, 16, 4), 4), 5);
         CHECK_INDEX(record_word(next, hcq_view(a, 4, 4), 3, 4), 0);
-        CHECK_INDEX(hcq_queue_host(also, host_fails, NULL), 0);
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         CHECK_OK(hcq_queue_submit(also, T.dev, &failed));
@@ -393,13 +392,13 @@ TEST(unordered_work_starves_nobody) {
     T.races_meant = 1;
     enum { FLIGHT = 4 };
     const uint64_t size = 4 << 20, end = hcq_now_ns() + BOUND / 4;
-    hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_point flight[FLIGHT], done;
     uint32_t counter = 0;
+    hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *host = make_call(T.dev, HCQ_COMPUTE, host_counts, &counter);
+    hcq_point flight[FLIGHT], done;
     hcq_buffer a = make_buffer(T.dev, size, 0), b = make_buffer(T.dev, size, 0);
     CHECK_INDEX(hcq_queue_copy(copy, a, b, size), 0);
     CHECK_OK(hcq_queue_bind(copy, T.dev));
-    CHECK_INDEX(hcq_queue_host(host, host_counts, &counter), 0);
     for (uint32_t i = 0; i < FLIGHT; i++) {
         CHECK_OK(SUBMIT(T.dev, copy, &flight[i], .flags = HCQ_UNORDERED));
     }
@@ -423,14 +422,12 @@ static hcq_result host_looks(void *user) { /* how many ran before it, and itself
    may be called, ordered or not, the oldest is first. */
 TEST(host_commands_take_turns) {
     enum { N = 200 };
-    hcq_queue *first = make_queue(T.dev, HCQ_COMPUTE), *looks[3];
+    hcq_queue *first = make_call(T.dev, HCQ_COMPUTE, host_counts, &host_calls), *looks[3];
     uint32_t seen[3];
     hcq_point all = make_gate(T.dev);
     host_calls = 0;
-    CHECK_INDEX(hcq_queue_host(first, host_counts, &host_calls), 0);
     for (int i = 0; i < 3; i++) {
-        looks[i] = make_queue(T.dev, i == 2 ? HCQ_COPY : HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(looks[i], host_looks, &seen[i]), 0);
+        looks[i] = make_call(T.dev, i == 2 ? HCQ_COPY : HCQ_COMPUTE, host_looks, &seen[i]);
     }
     CHECK_OK(submit_queue(looks[0], T.dev, &all, NULL, HCQ_UNORDERED, NULL));
     for (uint32_t i = 0; i < N; i++) {
@@ -451,9 +448,9 @@ TEST(service_thread_can_be_kicked) {
     enum { N = 10 };
     SKIP_IF(is_cpu() || T.variant->test.no_copy_lane, "no service thread, or one lane");
     uint32_t counter = 0;
-    hcq_queue *busy = make_holder(T.dev), *quick = make_queue(T.dev, HCQ_COPY);
+    hcq_queue *busy = make_holder(T.dev);
+    hcq_queue *quick = make_call(T.dev, HCQ_COPY, host_counts, &counter);
     CHECK_INDEX(hcq_queue_host(busy, host_counts, &counter), 1);
-    CHECK_INDEX(hcq_queue_host(quick, host_counts, &counter), 0);
     hcq_point done = hold_start(busy, T.dev);
     for (uint32_t i = 0; i < N; i++) { /* follows nothing: due as soon as it is submitted */
         CHECK_OK(submit_queue(quick, T.dev, NULL, NULL, HCQ_UNORDERED, NULL));

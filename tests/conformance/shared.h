@@ -240,6 +240,13 @@ static hcq_queue *make_filler(hcq_device *device, hcq_buffer buffer, uint8_t byt
     return queue;
 }
 
+/* A queue that calls a function of the host's; the test may record more behind it. */
+static hcq_queue *make_call(hcq_device *device, hcq_queue_kind kind, hcq_host_fn fn, void *user) {
+    hcq_queue *queue = make_queue(device, kind);
+    CHECK_INDEX(hcq_queue_host(queue, fn, user), 0);
+    return queue;
+}
+
 /* Submits it so often, and waits for the end. */
 static hcq_point run_queue(const char *file, int line, hcq_queue *queue, hcq_device *device,
                            uint32_t times) {
