@@ -24,12 +24,13 @@ TEST(closed_by_one_only) {
 }
 
 /* Owns one reference, takes and gives back others, often or until nobody is answered any
-   more, and then gives back its own. */
+   more, and then gives back its own. The first of all only does that, or closes. */
 static void *holder_run(void *user) {
     blocked_call *b = (blocked_call *)user;
+    const int closes = b->mode == HCQ_ANY;
     uint64_t value;
     hcq_result result = HCQ_OK;
-    for (uint32_t i = 0; (i < b->count || b->mode == HCQ_ANY) && result == HCQ_OK; i++) {
+    for (uint32_t i = 0; b->count != 0 && (i < b->count || closes) && result == HCQ_OK; i++) {
         result = hcq_device_retain(b->device);
         if (result == HCQ_OK) {
             result = hcq_device_query(b->device, HCQ_QUERY_HELD, &value);
@@ -37,38 +38,29 @@ static void *holder_run(void *user) {
             result = released == HCQ_OK ? result : released;
         }
     }
-    hcq_result last = hcq_device_release(b->device);
-    result = result == HCQ_ERROR_CLOSED && b->mode == HCQ_ANY ? HCQ_OK : result;
+    hcq_result last = closes && b->count == 0 ? hcq_close(b->device)
+                                              : hcq_device_release(b->device);
+    result = result == HCQ_ERROR_CLOSED && closes ? HCQ_OK : result;
     return blocked_end(b, result == HCQ_OK ? last : result);
 }
 
 /* Whichever thread gives the last reference back closes, once; one that is given back
    at any moment of a hcq_close is taken. */
 TEST(device_references_in_threads) {
-    enum { N = 4 };
+    enum { N = 5 };
     static blocked_call h[N];
     static notice n;
     for (int round = 0; round < (T.quick ? 20 : 50); round++) {
-        const int closes = round % 2;
         hcq_device *device = test_open(0, NULL);
         hcq_point never = make_gate(device), held;
         CHECK_OK(submit_lists(device, &never, NULL, 0, &held));
         NOTIFY_AT(&n, held);
-        memset(h, 0, sizeof h);
         for (int i = 0; i < N; i++) {
-            h[i].device = device;
-            h[i].count = 200;
-            h[i].mode = closes ? HCQ_ANY : HCQ_ALL;
-            CHECK_OK(hcq_device_retain(device));
+            h[i] = (blocked_call){.device = device, .count = i ? 200 : 0,
+                                  .mode = round % 2 ? HCQ_ANY : HCQ_ALL};
+            CHECK_OK(i ? hcq_device_retain(device) : HCQ_OK);
         }
-        for (int i = 0; i < N; i++) {
-            pthread_create(&h[i].thread, NULL, holder_run, &h[i]);
-        }
-        hcq_result mine = closes ? hcq_close(device) : hcq_device_release(device);
-        for (int i = 0; i < N; i++) {
-            pthread_join(h[i].thread, NULL);
-        }
-        CHECK_OK(mine);
+        run_threads(holder_run, h, sizeof h[0], N);
         for (int i = 0; i < N; i++) {
             CHECK_OK(h[i].result);
         }
