@@ -1,4 +1,4 @@
-/* devices.h - results, dumps, clocks; many devices, one that is closed while others use
+/* devices.h - results, clocks; many devices, one that is closed while others use
    it, one that is opened meanwhile. What waits across devices, and for one that goes, see
    random/answers.c. Part of conformance.c. */
 
@@ -17,25 +17,6 @@ TEST(results_have_names) {
     CHECK(hcq_result_name((hcq_result)-9999) != NULL);
     CHECK(hcq_result_text((hcq_result)-9999) != NULL);
     CHECK_U64(hcq_version(), HCQ_VERSION_MAJOR << 16 | HCQ_VERSION_MINOR << 8 | HCQ_VERSION_PATCH);
-}
-
-TEST(dump_is_text) {
-    char small[16], text[16384];
-    hcq_device *device = open_labelled("the labelled one", 0);
-    hcq_point gate = make_gate(T.dev);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_OK(hcq_queue_label(q, "heldqueue"));
-    CHECK_OK(submit_behind(q, device, &gate, NULL));
-    CHECK(hcq_device_dump(device, NULL, 0) > 16);
-    memset(small, 'x', sizeof small);
-    const size_t length = hcq_device_dump(device, text, sizeof text);
-    CHECK_U64(hcq_device_dump(device, small, sizeof small), length);
-    CHECK(small[15] == 0 && memcmp(small, text, 15) == 0 && strlen(text) == length);
-    SAYS(text, "the labelled one");
-    SAYS(text, "heldqueue");
-    open_gate(gate);
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(hcq_close(device));
 }
 
 TEST(clock_converts) {

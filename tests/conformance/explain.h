@@ -348,24 +348,32 @@ TEST(explain_running) {
 
 /* ---- the text itself ---- */
 
+static size_t explained_or_dumped(hcq_device *dumped, const hcq_point *points, char *text,
+                                  size_t size) {
+    return dumped ? hcq_device_dump(dumped, text, size) : hcq_explain(points, 2, text, size);
+}
+
+/* Whole, by its length alone, and cut at each size; so is a device's dump. */
 TEST(explain_truncates) {
-    static char whole[8192], part[8192];
-    hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1);
+    static char whole[16384], part[16384];
+    hcq_device *device = open_labelled("the labelled one", 0);
+    hcq_point gate = hcq_at(labelled_signal(device, "gate"), 1);
     hcq_point later = hcq_at(labelled_signal(dev2(), "later"), 1);
-    submit_link(T.dev, HCQ_COMPUTE, "some queue", gate, later);
+    submit_link(device, HCQ_COMPUTE, "some queue", gate, later);
     const hcq_point points[] = {later, gate};
-    size_t length = hcq_explain(points, 2, NULL, 0);
-    CHECK(length > 32 && length < sizeof whole);
-    CHECK_U64(hcq_explain(points, 2, whole, sizeof whole), length);
-    CHECK_U64(strlen(whole), length);
-    for (size_t size = 0; size <= length + 1; size++) {
-        memset(part, '?', sizeof part);
-        CHECK_U64(hcq_explain(points, 2, part, size), length);
-        CHECK(part[size] == '?');      /* nothing beyond the size is touched */
-        if (size > 0) {
-            size_t kept = size > length ? length : size - 1;
-            CHECK_U64(strlen(part), kept);
-            CHECK(memcmp(part, whole, kept) == 0);
+    for (int dumps = 0; dumps < 2; dumps++) {
+        hcq_device *dumped = dumps ? device : NULL;
+        size_t length = explained_or_dumped(dumped, points, NULL, 0);
+        CHECK(length > 32 && length < sizeof whole - 1);
+        CHECK_U64(explained_or_dumped(dumped, points, whole, sizeof whole), length);
+        CHECK_U64(strlen(whole), length);
+        SAYS(whole, "the labelled one|some queue");
+        for (size_t size = 0; size <= length + 1; size++) {
+            size_t kept = size > length ? length : size - (size > 0);
+            memset(part, '?', length + 3);
+            CHECK_U64(explained_or_dumped(dumped, points, part, size), length);
+            CHECK(part[size] == '?');  /* nothing beyond the size is touched */
+            CHECK(size == 0 || (part[kept] == 0 && memcmp(part, whole, kept) == 0));
         }
     }
     CHECK_U64(hcq_explain(NULL, 0, part, sizeof part), 0);
@@ -373,6 +381,7 @@ TEST(explain_truncates) {
     CHECK_U64(hcq_explain(NULL, 0, NULL, 0), 0);
     hcq_explain(NULL, 2, part, sizeof part); /* no crash is all there is to ask */
     GATE_END(gate, later);
+    CHECK_OK(hcq_close(device));
 }
 
 static void *explainer_run(void *user) {
