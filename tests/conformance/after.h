@@ -24,7 +24,7 @@ TEST(memory_released_by_submitted_work) {
         hcq_device *from = i ? dev2() : T.dev;
         hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
         hcq_point ready, freed, done;
-        hcq_buffer a, next, old = make_buffer(T.dev, 64, 0), copy = make_words(T.dev, 16);
+        hcq_buffer a, old = make_buffer(T.dev, 64, 0), copy = make_words(T.dev, 16);
         hcq_queue *reads = make_queue(T.dev, HCQ_COMPUTE);
         const unsigned char byte = 0x21;
         uint32_t word = 0;
@@ -53,8 +53,7 @@ TEST(memory_released_by_submitted_work) {
         CHECK_RESULT(hcq_copyin(old, &byte, 1), HCQ_ERROR_CLOSED);
         CHECK_RESULT(hcq_queue_submit(reads, T.dev, NULL), HCQ_ERROR_CLOSED);
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_alloc(T.dev, 64, 0, &next));
-        CHECK_U64(next.address, old.address);
+        CHECK_U64(make_buffer(T.dev, 64, 0).address, old.address);
         bytes = test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES);
         CHECK_OK(hcq_free_after(a, waits, i ? 2 : 0, &freed)); /* reached ones, none */
         WAIT_OK(freed);
@@ -68,8 +67,7 @@ TEST(memory_released_by_submitted_work) {
 static void reuse_block(hcq_device *user, uint32_t flags, int handed, int after) {
     static uint32_t go;
     hcq_point gate = make_gate(T.dev), early = make_gate(T.dev), old_done, ready, done;
-    hcq_buffer a, b, other;
-    CHECK_OK(hcq_alloc(T.dev, 4096, flags, &a));
+    hcq_buffer a = make_buffer(T.dev, 4096, flags), b;
     hcq_queue *old = make_call(user, HCQ_COMPUTE, host_until, &go);
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
@@ -78,7 +76,7 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed, int after)
     CHECK_OK(submit_behind(old, user, handed ? NULL : &gate, &old_done));
     open_gate(early);
     CHECK_OK(after ? HCQ_OK : hcq_free(a));
-    CHECK_OK(hcq_alloc(T.dev, 4096, flags, &other));
+    hcq_buffer other = make_buffer(T.dev, 4096, flags);
     CHECK(other.address != a.address);
     CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 4096, flags, &b, &ready));
     CHECK(!(flags & HCQ_HOST_VISIBLE) || b.host != NULL);
@@ -134,10 +132,9 @@ TEST(failed_alloc_keeps_the_users) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     static unsigned char bytes[4096];
     hcq_point wait = make_gate(T.dev), ready;
-    hcq_buffer x, y, z, idle;
+    hcq_buffer x = make_buffer(T.dev, sizeof bytes, 0), y;
     memset(bytes, 0x11, sizeof bytes);
     CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST, NULL));
-    CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &x));
     for (int named = 0; named < 2; named++) { /* a queue still names the block, or none */
         hcq_queue *q = make_holder(dev2());
         CHECK_INDEX(hcq_queue_fill(q, x, sizeof bytes, 0xab, 1), 1);
@@ -145,7 +142,7 @@ TEST(failed_alloc_keeps_the_users) {
         if (!named) {
             hcq_queue_destroy(q);
         }
-        CHECK_OK(hcq_alloc(T.dev, 1u << 20, 0, &idle));
+        hcq_buffer idle = make_buffer(T.dev, 1u << 20, 0);
         CHECK_OK(hcq_free(x));
         CHECK_OK(hcq_free(idle));
         CHECK_OK(hcq_trim(T.dev, 0));
@@ -153,7 +150,7 @@ TEST(failed_alloc_keeps_the_users) {
         CHECK_OK(hcq_alloc_after(T.dev, &wait, 1, sizeof bytes, 0, &y, &ready));
         WAIT_RESULT(ready, HCQ_ERROR_HOST);
         CHECK_OK(hcq_free(y));
-        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &z));
+        hcq_buffer z = make_buffer(T.dev, sizeof bytes, 0);
         CHECK_OK(hcq_copyin(z, bytes, sizeof bytes));
         HOLD_END(done);
         CHECK(cached >= sizeof bytes && cached < 1u << 20);

@@ -255,8 +255,7 @@ TEST(free_after_and_a_device_that_goes) {
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
         hcq_point gate = make_gate(T.dev), freed, done;
         hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
-        hcq_buffer a, other;
-        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
+        hcq_buffer a = make_buffer(T.dev, 4096, 0);
         CHECK_OK(hcq_free_after(a, waits, 2, &freed));
         if (lost) {
             hcq_queue *q = make_filler(device, make_words(device, 1), 1);
@@ -267,7 +266,7 @@ TEST(free_after_and_a_device_that_goes) {
         hcq_result closed = hcq_close(device);
         CHECK(lost || closed == HCQ_OK);
         CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
-        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
+        hcq_buffer other = make_buffer(T.dev, 4096, 0);
         CHECK(other.address != a.address);
         GATE_END(gate, freed);
         CHECK_OK(hcq_free(other));
@@ -511,10 +510,8 @@ TEST(long_calls_concern_one_device) {
         long_caller c = {.kind = k / 2};
         CHECK_OK(hcq_open("LONG", &desc, &c.device));
         c.program = make_nothing(c.device);
-        c.queue = make_queue(c.device, HCQ_COMPUTE);
+        c.queue = make_filler(c.device, make_words(c.device, 1), 7);
         c.gate = make_gate(c.device);
-        hcq_buffer words = make_words(c.device, 1);
-        CHECK_INDEX(record_word(c.queue, words, 7, 4), 0);
         for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
             CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
             const hcq_value value = hcq_value_number(i);

@@ -161,9 +161,6 @@ TEST(closed_under_use) {
             CHECK_RESULT(hcq_queue_submit(users[0].queue, device, NULL), HCQ_ERROR_CLOSED);
             CHECK_OK(hcq_device_release(device));
         }
-        for (uint32_t i = 0; i < USERS; i++) {
-            hcq_queue_destroy(users[i].queue);
-        }
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     }
 }

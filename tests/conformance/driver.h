@@ -424,15 +424,12 @@ static struct {
 /* Opens a device and closes it with work under way, which is finished. */
 static hcq_result churner_opens(const char *name, const hcq_device_desc *desc) {
     hcq_device *device = NULL;
-    hcq_queue *queue = NULL;
-    hcq_signal signal;
+    hcq_point raise = {{0}, 1};
     TRY(hcq_open(name, desc, &device));
-    int right = hcq_queue_create(device, HCQ_COMPUTE, &queue) == HCQ_OK &&
-                hcq_signal_create(device, 0, &signal) == HCQ_OK &&
-                hcq_queue_signal(queue, hcq_at(signal, 1)) == 0 &&
-                hcq_queue_submit(queue, device, NULL) == HCQ_OK;
-    hcq_result result = hcq_close(device);
-    return right ? result : HCQ_ERROR_HOST;
+    hcq_result result = hcq_signal_create(device, 0, &raise.signal);
+    result = result == HCQ_OK ? submit_lists(device, NULL, &raise, 0, NULL) : result;
+    hcq_result closed = hcq_close(device);
+    return result == HCQ_OK ? closed : HCQ_ERROR_HOST;
 }
 
 /* Lists, makes the newest driver by number, opens devices by name. */

@@ -300,10 +300,9 @@ static int32_t errors_exec(hcq_queue *queue, hcq_program *program, uint64_t addr
 TEST(lines_say_where_an_address_is) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *put = make_put(T.dev);
-    hcq_buffer living = make_words(T.dev, 16), freed;
-    hcq_buffer other = make_words(dev2(), 16);
+    hcq_buffer living = make_words(T.dev, 16), other = make_words(dev2(), 16);
+    hcq_buffer freed = make_buffer(T.dev, 256, 0); /* what is cached is remembered */
     char at[32];
-    CHECK_OK(hcq_alloc(T.dev, 256, 0, &freed)); /* what is cached is remembered */
     uint64_t address = freed.address;
     CHECK_OK(hcq_queue_label(q, "draw"));
     CHECK_OK(hcq_free(freed));
