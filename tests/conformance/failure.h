@@ -228,8 +228,8 @@ static hcq_result transfer_word_of(hcq_buffer dst, hcq_buffer src) {
     return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), 4, 0, BOUND);
 }
 
-/* What it did before stays done; what it has not done fails, whoever waits and however,
-   and the others work on. */
+/* What it did before stays done; what it has not done fails, whoever waits and however, no
+   host command of it is called, also when that is told, and the others work on. */
 TEST(lost_device) {
     SKIP_IF(!is_mock(), "only the mock is lost on demand");
     static notice n[5];
@@ -238,13 +238,15 @@ TEST(lost_device) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point raise = hcq_at(s, 2), gate = make_gate(T.dev), wait = make_gate(device);
     hcq_point before, held, foreign, middle, done;
+    uint32_t calls = 0;
     hcq_buffer theirs = make_words(device, 1), mine = make_words(T.dev, 2);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *waits = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *again = make_filler(device, theirs, 1);
     RUN_OK(again, device);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
     CHECK_INDEX(record_word(q, theirs, 1, 4), 1);
-    CHECK_INDEX(hcq_queue_signal(q, raise), 2);
+    CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 2);
+    CHECK_INDEX(hcq_queue_signal(q, raise), 3);
     before = hcq_at(s, 1);
     CHECK_OK(submit_lists(device, NULL, &before, 0, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
@@ -284,30 +286,9 @@ TEST(lost_device) {
         CHECK(r == HCQ_ERROR_LOST || (T.variant->mapped && r == HCQ_OK));
     }
     hcq_close(device);
+    CHECK_U64(calls, 0);
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &done)); /* the other one lives */
     WAIT_OK(done);
     CHECK(T.variant->mapped || READ32(mine, 0) == 1);
     CHECK_U64(READ32(mine, 1), 0);
-}
-
-/* A device is lost by what comes before a host command: it is not called, neither
-   before its failure is told nor after, when what it names may be gone. */
-TEST(lost_before_its_host_command) {
-    SKIP_IF(!is_mock(), "only the mock is lost on demand");
-    for (int round = 0; round < 20; round++) {
-        mock_control control;
-        hcq_point done;
-        uint32_t calls = 0;
-        hcq_device *device = open_to_lose(&control);
-        hcq_buffer a = make_words(device, 16);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
-        CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 1);
-        CHECK_INDEX(hcq_queue_fill(q, a, 64, 2, 4), 2);
-        lose_at_next_submit(&control);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_RESULT(done, HCQ_ERROR_LOST);
-        hcq_close(device);             /* its threads have ended */
-        CHECK_U64(calls, 0);
-    }
 }
