@@ -4,51 +4,80 @@
 
 /* ---- alloc_after ---- */
 
-/* Memory that waits is released by submitted work, of this device and of another
-   one, and at once where there is nothing to wait for. The buffer is recorded and used
-   by submissions before, which are held with it, and nobody else is. */
+/* Reads or writes a few bytes without waiting for what is held. */
+static hcq_result put_now(hcq_buffer dst, const void *bytes, uint64_t size) {
+    return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_host(bytes, size), size,
+                        HCQ_UNORDERED, BOUND);
+}
+
+static hcq_result get_now(void *bytes, hcq_buffer src, uint64_t size) {
+    return hcq_transfer(hcq_transfer_host(bytes, size), hcq_transfer_device(src), size,
+                        HCQ_UNORDERED, BOUND);
+}
+
+/* Memory that waits is released by submitted work, of this device and of another one, and at
+   once where there is nothing to wait for. What is allocated is recorded and used by
+   submissions before, which are held with it, and nobody else is. What is freed is usable
+   until then, refused from then on, and handed out again. */
 TEST(memory_released_by_submitted_work) {
     for (int i = 0; i < 2; i++) {
         hcq_device *from = i ? dev2() : T.dev;
         hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
-        hcq_point ready, freed, done, other;
-        hcq_buffer a, b = make_words(T.dev, 16);
-        CHECK_OK(hcq_free_after(make_words(T.dev, 64), waits, 2, &freed));
-        CHECK_OK(hcq_alloc_after(T.dev, waits, 2, 64, 0, &a, &ready));
-        CHECK(a.size == 64 && a.address != 0 && a.address % 64 == 0 && a.device == T.dev);
-        CHECK_OK(submit_behind(make_filler(T.dev, b, 0x44), T.dev, NULL, &other));
-        WAIT_OK(other);                /* UNORDERED: its lanes go on */
-        CHECK_OK(submit_behind(make_filler(T.dev, a, 9), T.dev, &ready, &done));
+        hcq_point ready, freed, done;
+        hcq_buffer a, old = make_buffer(T.dev, 64, 0), copy = make_words(T.dev, 16);
+        hcq_queue *reads = make_queue(T.dev, HCQ_COMPUTE);
+        const unsigned char byte = 0x21;
+        uint32_t word = 0;
+        CHECK_INDEX(hcq_queue_copy(reads, copy, old, 64), 0);
+        CHECK_OK(hcq_free_after(old, waits, 2, &freed));
+        CHECK_OK(hcq_alloc_after(T.dev, waits, 2, 128, 0, &a, &ready));
+        CHECK(a.size == 128 && a.address != 0 && a.address % 64 == 0 && a.device == T.dev);
         open_gate(waits[1]);
         CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT); /* one of two */
         CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
+        RUN_OK(make_filler(T.dev, old, 0x66), T.dev); /* they are UNORDERED: its lanes go on */
+        CHECK_OK(put_now(old, &byte, 1));
+        RUN_OK(reads, T.dev);
+        CHECK_OK(get_now(&word, copy, 4));
+        CHECK_U64(word, 0x66666621);
+        CHECK_OK(submit_behind(make_filler(T.dev, a, 9), T.dev, &ready, &done));
         CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
         CHECK(test_query(T.dev, HCQ_QUERY_HELD) >= 2);
+        uint64_t bytes = test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES);
         CHECK_OK(submit_lists(from, NULL, &waits[0], HCQ_UNORDERED, NULL)); /* passes `done` */
         WAIT_OK(freed);
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), bytes - 64);
         WAIT_OK(done);
         CHECK_OK(test_poll(ready));
         CHECK_FILLED(a, 9);
-        uint64_t bytes = test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES);
+        CHECK_RESULT(hcq_copyin(old, &byte, 1), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_queue_submit(reads, T.dev, NULL), HCQ_ERROR_CLOSED);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_U64(make_buffer(T.dev, 64, 0).address, old.address);
+        bytes = test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES);
         CHECK_OK(hcq_free_after(a, waits, i ? 2 : 0, &freed)); /* reached ones, none */
         WAIT_OK(freed);
-        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), bytes - 64);
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), bytes - 128);
     }
 }
 
-/* A freed block whose last user, work of `user`, is still on its way, handed
-   over or held: whoever gets the block is behind that. */
-static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
+/* A freed block whose last user, work of `user`, is still on its way, handed over or held:
+   nobody gets it before that is done, or is behind it. By hcq_free_after the work may also
+   come between the call and the end of what it waits for. */
+static void reuse_block(hcq_device *user, uint32_t flags, int handed, int after) {
     static uint32_t go;
-    hcq_point gate = make_gate(T.dev), old_done, ready, done;
-    hcq_buffer a, b;
-    CHECK_OK(hcq_alloc(T.dev, 4096, flags, &a));
-    hcq_queue *old = make_queue(user, HCQ_COMPUTE), *q = make_queue(T.dev, HCQ_COPY);
+    hcq_point gate = make_gate(T.dev), early = make_gate(T.dev), old_done, ready, done;
+    hcq_buffer a = make_buffer(T.dev, 4096, flags), b;
+    hcq_queue *old = make_call(user, HCQ_COMPUTE, host_until, &go);
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
-    CHECK_INDEX(hcq_queue_host(old, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_fill(old, a, 4096, 0x5a, 1), 1);
+    CHECK_OK(after ? hcq_free_after(a, &early, 1, NULL) : HCQ_OK);
     CHECK_OK(submit_behind(old, user, handed ? NULL : &gate, &old_done));
-    CHECK_OK(hcq_free(a));
+    open_gate(early);
+    CHECK_OK(after ? HCQ_OK : hcq_free(a));
+    hcq_buffer other = make_buffer(T.dev, 4096, flags);
+    CHECK(other.address != a.address);
     CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 4096, flags, &b, &ready));
     CHECK(!(flags & HCQ_HOST_VISIBLE) || b.host != NULL);
     CHECK(b.address != a.address || test_poll(ready) == HCQ_TIMEOUT);
@@ -63,15 +92,17 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
         CHECK_FILLED(hcq_view(b, 2048, 2048), 0);
     }
     CHECK_OK(hcq_free(b));
+    CHECK_OK(hcq_free(other));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_trim(T.dev, 0));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0); /* nobody keeps it any longer */
 }
 
 /* Work of the same device, and of another one that sees its memory. */
 TEST(alloc_after_waits_for_last_users) {
-    for (uint32_t i = 0; i < 32; i++) {
+    for (uint32_t i = 0; i < 64; i++) {
         hcq_device *user = i & 16 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
-        reuse_block(user, i & 7, (i & 8) != 0);
+        reuse_block(user, i & 7, (i & 8) != 0, (i & 32) != 0);
     }
 }
 
@@ -101,10 +132,9 @@ TEST(failed_alloc_keeps_the_users) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     static unsigned char bytes[4096];
     hcq_point wait = make_gate(T.dev), ready;
-    hcq_buffer x, y, z, idle;
+    hcq_buffer x = make_buffer(T.dev, sizeof bytes, 0), y;
     memset(bytes, 0x11, sizeof bytes);
     CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST, NULL));
-    CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &x));
     for (int named = 0; named < 2; named++) { /* a queue still names the block, or none */
         hcq_queue *q = make_holder(dev2());
         CHECK_INDEX(hcq_queue_fill(q, x, sizeof bytes, 0xab, 1), 1);
@@ -112,7 +142,7 @@ TEST(failed_alloc_keeps_the_users) {
         if (!named) {
             hcq_queue_destroy(q);
         }
-        CHECK_OK(hcq_alloc(T.dev, 1u << 20, 0, &idle));
+        hcq_buffer idle = make_buffer(T.dev, 1u << 20, 0);
         CHECK_OK(hcq_free(x));
         CHECK_OK(hcq_free(idle));
         CHECK_OK(hcq_trim(T.dev, 0));
@@ -120,95 +150,21 @@ TEST(failed_alloc_keeps_the_users) {
         CHECK_OK(hcq_alloc_after(T.dev, &wait, 1, sizeof bytes, 0, &y, &ready));
         WAIT_RESULT(ready, HCQ_ERROR_HOST);
         CHECK_OK(hcq_free(y));
-        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &z));
+        hcq_buffer z = make_buffer(T.dev, sizeof bytes, 0);
         CHECK_OK(hcq_copyin(z, bytes, sizeof bytes));
         HOLD_END(done);
         CHECK(cached >= sizeof bytes && cached < 1u << 20);
-
         CHECK_BYTES(z, bytes, sizeof bytes);
         x = z;
     }
 }
 
-/* ---- free_after ---- */
-
-/* Reads or writes a few bytes without waiting for what is held. */
-static hcq_result put_now(hcq_buffer dst, const void *bytes, uint64_t size) {
-    return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_host(bytes, size), size,
-                        HCQ_UNORDERED, BOUND);
-}
-
-static hcq_result get_now(void *bytes, hcq_buffer src, uint64_t size) {
-    return hcq_transfer(hcq_transfer_host(bytes, size), hcq_transfer_device(src), size,
-                        HCQ_UNORDERED, BOUND);
-}
-
-/* Usable until the points are reached, refused from then on, and handed out
-   again. */
-TEST(free_after_is_held) {
-    hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())}, freed, done;
-    hcq_buffer a, b, copy = make_words(T.dev, 16);
-    unsigned char byte = 0x21;
-    uint32_t word = 0;
-    CHECK_OK(hcq_alloc(T.dev, 64, 0, &a));
-    uint64_t bytes = test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES);
-    hcq_queue *before = make_queue(T.dev, HCQ_COMPUTE), *q = make_queue(T.dev, HCQ_COPY);
-    CHECK_INDEX(hcq_queue_copy(before, copy, a, 64), 0);
-    CHECK_OK(hcq_free_after(a, gates, 2, &freed));
-    RUN_OK(make_filler(T.dev, a, 0x66), T.dev);
-    CHECK_OK(put_now(a, &byte, 1));
-    CHECK_INDEX(hcq_queue_fill(q, hcq_view(a, 1, 1), 1, 0x43, 1), 0);
-    done = RUN_OK(q, T.dev);
-    CHECK_OK(submit_behind(before, T.dev, &done, &done));
-    WAIT_OK(done);
-    CHECK_OK(get_now(&word, copy, 4));
-    CHECK_U64(word, 0x66664321);
-    CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_free_after(a, gates, 1, NULL), HCQ_ERROR_CLOSED);
-    open_gate(gates[0]);
-    CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT); /* one of two */
-    CHECK(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES) >= bytes);
-    RUN_OK(make_filler(T.dev, a, 1), T.dev);
-    GATE_END(gates[1], freed);
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), bytes - 64);
-    CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_queue_submit(before, T.dev, NULL), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_free_after(a, NULL, 0, NULL), HCQ_ERROR_CLOSED);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_alloc(T.dev, 64, 0, &b));
-    CHECK_U64(b.address, a.address);
-}
-
-/* Work that names the buffer and was submitted before the points are reached is
-   safe: the block is nobody else's before that is done. */
-TEST(free_after_with_late_users) {
-    hcq_point gate = make_gate(T.dev), late = make_gate(T.dev), freed, done, ready;
-    hcq_buffer b, c;
-    hcq_buffer a = make_buffer(T.dev, 8192, 0), copy = make_buffer(T.dev, 8192, HCQ_NO_CACHE);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_fill(q, a, 8192, 0x77, 1), 0);
-    CHECK_INDEX(hcq_queue_copy(q, copy, a, 8192), 1);
-    CHECK_OK(hcq_free_after(a, &gate, 1, &freed));
-    CHECK_OK(submit_behind(q, T.dev, &late, &done));
-    open_gate(gate);
-    CHECK_OK(hcq_alloc(T.dev, 8192, 0, &b));
-    CHECK(b.address != a.address);
-    CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 8192, 0, &c, &ready));
-    CHECK(c.address != a.address || test_poll(ready) == HCQ_TIMEOUT);
-    GATE_END(late, done);
-    WAIT_OK(freed);
-    WAIT_OK(ready);
-    CHECK_FILLED(copy, 0x77);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_alloc(T.dev, 8192, 0, &b));
-    CHECK(b.address == a.address || c.address == a.address);
-}
+/* ---- failed waits ---- */
 
 /* A wait fails, before or after the call, or its signal goes. What is allocated fails
    with it, and is still to be freed, once. What is freed is freed all the same, as there
    waits only order, but not before the others are over, too. */
 TEST(memory_after_failed_waits) {
-    unsigned char byte = 1;
     for (int i = 0; i < 3; i++) {
         hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, freed, ready, after, done;
         hcq_buffer a, b = make_words(T.dev, 64);
@@ -227,9 +183,7 @@ TEST(memory_after_failed_waits) {
         GATE_END(gates[1], freed);
         CHECK_OK(hcq_free(a));
         CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
-        CHECK_RESULT(hcq_copyin(b, &byte, 1), HCQ_ERROR_CLOSED);
         CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_free(b), HCQ_ERROR_CLOSED);
     }
 }
 
@@ -329,7 +283,7 @@ TEST(copyin_beside_held_work) {
 
 enum { STAGED = 4096, STAGES = 3 };
 
-/* All of a copyin or nothing: what does not fit is refused at once. */
+/* All of a copyin or nothing: what does not fit is refused at once. Small ones share a piece. */
 static void copyin_whole(hcq_device *device, hcq_buffer buffer) {
     static unsigned char in[STAGED * STAGES + 1], zeros[STAGED * STAGES + 1];
     CHECK_OK(hcq_copyin(buffer, zeros, sizeof in));
@@ -340,9 +294,10 @@ static void copyin_whole(hcq_device *device, hcq_buffer buffer) {
         CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
         CHECK_SAYS(hcq_copyin(buffer, in, sizeof in), HCQ_ERROR_LIMIT, "copyin of 12289 bytes");
         CHECK_U64(test_query(device, HCQ_QUERY_HELD), 1);
-        if (round == 2) {              /* the same in three parts */
-            for (uint32_t i = 0; i < STAGES; i++) {
-                CHECK_OK(hcq_copyin(hcq_view(buffer, i * STAGED, STAGED), in + i * STAGED, STAGED));
+        if (round == 2) {              /* the same in parts, of which 256 fill a piece */
+            for (uint32_t at = 0, size = 16; at < STAGED * STAGES; at += size) {
+                size = at < STAGED ? 16 : STAGED;
+                CHECK_OK(hcq_copyin(hcq_view(buffer, at, size), in + at, size));
             }
             CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
         } else if (round == 1) {
@@ -361,49 +316,24 @@ TEST(copyin_beyond_staging) {
     each_eager_memory(STAGED * STAGES + 1, STAGED, STAGES, copyin_whole);
 }
 
-enum { SHARED_STAGE = 65536, SMALL_COPIES = 1000 };
-
-/* Small copies share a piece of the staging memory. */
-static void copyins_share(hcq_device *device, hcq_buffer buffer) {
-    static uint32_t words[SMALL_COPIES];
-    for (uint32_t round = 0; round < 2; round++) {
-        hcq_point gate = make_gate(device);
-        CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-        uint64_t before = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
-        for (uint32_t i = 0; i < SMALL_COPIES; i++) {
-            words[i] = i * 3 + round;
-            CHECK_OK(hcq_copyin(hcq_view(buffer, i * 4, 4), &words[i], 4));
-        }
-        CHECK(test_query(device, HCQ_QUERY_ALLOCATED_BYTES) - before <= SHARED_STAGE);
-        open_gate(gate);
-        CHECK_BYTES(buffer, words, sizeof words);
-    }
-}
-
-TEST(small_copyins_share_staging) {
-    each_eager_memory(SMALL_COPIES * 4, SHARED_STAGE, 32, copyins_share);
-}
-
 static hcq_result call_add(hcq_program *add, hcq_buffer buffer, uint64_t value, uint64_t *ns) {
     const add_args args = {buffer.address, (uint32_t)value, 1};
     return hcq_program_call(add, &args, sizeof args, dims_one, dims_one, ns);
 }
 
 typedef struct waiting_call {
+    blocked_call call;
     hcq_program *program;              /* called with a time; NULL: copyout */
     hcq_buffer buffer;
-    uint32_t over;                     /* atomic */
-    hcq_result result;
 } waiting_call;
 
 static void *waiting_call_run(void *user) {
     waiting_call *c = (waiting_call *)user;
     uint64_t ns;
     uint32_t word;
-    c->result = c->program ? call_add(c->program, c->buffer, 1, &ns)
-                           : hcq_copyout(&word, c->buffer, 4);
-    __atomic_store_n(&c->over, 1, __ATOMIC_SEQ_CST);
-    return NULL;
+    blocked_begin(&c->call);
+    return blocked_end(&c->call, c->program ? call_add(c->program, c->buffer, 1, &ns)
+                                            : hcq_copyout(&word, c->buffer, 4));
 }
 
 /* A thread that waits in a call for its end stands in nobody's way. */
@@ -414,13 +344,12 @@ TEST(calls_beside_a_waiting_thread) {
         hcq_buffer word = make_words(device, 4);
         hcq_program *add = make_add(device);
         /* what nobody writes meanwhile */
-        waiting_call c = {reads ? NULL : add, reads ? hcq_view(word, 12, 4) : word, 0, HCQ_OK};
+        waiting_call c = {{0}, reads ? NULL : add, reads ? hcq_view(word, 12, 4) : word};
         hcq_clock clock;
-        pthread_t thread;
         uint32_t four = 4, polled = 0, seen = 0;
         CHECK_OK(hcq_device_synchronize(device, BOUND));
         CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-        pthread_create(&thread, NULL, waiting_call_run, &c);
+        pthread_create(&c.call.thread, NULL, waiting_call_run, &c);
         while ((!reads || !word.host) && test_query(device, HCQ_QUERY_HELD) < 2) {
             test_sleep_ms(1);          /* it waits by then */
         }
@@ -432,15 +361,14 @@ TEST(calls_beside_a_waiting_thread) {
         calls[2] = call_add(add, word, 10, NULL);
         calls[3] = hcq_device_clock(device, &clock);
         calls[4] = hcq_copyin(hcq_view(word, 4, 4), &four, 4);
-        uint32_t over = __atomic_load_n(&c.over, __ATOMIC_SEQ_CST);
+        int over = is_over(&c.call);
         open_gate(gate);
-        pthread_join(thread, NULL);
+        CHECK_OK(call_ends(&c.call));
         CHECK(!over);
         CHECK_RESULT(poll, HCQ_TIMEOUT);
         for (int i = 0; i < 5; i++) {
             CHECK_OK(calls[i]);
         }
-        CHECK_OK(c.result);
         CHECK_U64(seen, 4);
         CHECK_U64(READ32(word, 0), reads ? 10 : 11);
         CHECK_U64(READ32(word, 1), 4);

@@ -3,49 +3,34 @@
 
 /* ---- references ---- */
 
-/* One closes, the others are told. */
-TEST(device_references) {
+/* While one thread closes another one is told so, and the device takes no more work. */
+TEST(closed_by_one_only) {
+    blocked_call first;
     hcq_device *device = test_open(0, NULL);
-    uint64_t value;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    (void)hold_device(device, NULL);
     CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_close(device));
-    for (int i = 0; i < 2; i++) {
-        CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_PENDING, &value), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_device_retain(device), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_close(device), HCQ_ERROR_CLOSED);
-        CHECK_OK(hcq_device_release(device)); /* gives back what was retained */
+    close_begins(&first, device);
+    while (hcq_queue_submit(q, device, NULL) == HCQ_OK) {
+        mock_sleep(100000);            /* it closes now, and waits for the kernel */
     }
-    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
+    hcq_result second = hcq_close(device);
+    hold_release();
+    CHECK_OK(call_ends(&first));
+    CHECK_RESULT(second, HCQ_ERROR_BUSY);
+    CHECK_OK(hcq_device_release(device));
     CHECK(hcq_close(NULL) == HCQ_OK && hcq_device_release(NULL) == HCQ_OK);
     hcq_registry_destroy(NULL);
 }
 
-/* While one thread closes another one is told so, and the device takes no more work. */
-TEST(closed_by_one_only) {
-    blocked_call first = {.device = test_open(0, NULL)};
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    (void)hold_device(first.device, NULL);
-    CHECK_OK(hcq_device_retain(first.device));
-    CHECK(pthread_create(&first.thread, NULL, blocked_close, &first) == 0);
-    while (hcq_queue_submit(q, first.device, NULL) == HCQ_OK) {
-        mock_sleep(100000);            /* it closes now, and waits for the kernel */
-    }
-    hcq_result second = hcq_close(first.device);
-    hold_release();
-    pthread_join(first.thread, NULL);
-    CHECK_RESULT(second, HCQ_ERROR_BUSY);
-    CHECK_OK(first.result);
-    CHECK_OK(hcq_device_release(first.device));
-}
-
 /* Owns one reference, takes and gives back others, often or until nobody is answered any
-   more, and then gives back its own. */
+   more, and then gives back its own. The first of all only does that, or closes. */
 static void *holder_run(void *user) {
     blocked_call *b = (blocked_call *)user;
+    const int closes = b->mode == HCQ_ANY;
     uint64_t value;
     hcq_result result = HCQ_OK;
-    for (uint32_t i = 0; (i < b->count || b->mode == HCQ_ANY) && result == HCQ_OK; i++) {
+    for (uint32_t i = 0; b->count != 0 && (i < b->count || closes) && result == HCQ_OK; i++) {
         result = hcq_device_retain(b->device);
         if (result == HCQ_OK) {
             result = hcq_device_query(b->device, HCQ_QUERY_HELD, &value);
@@ -53,38 +38,29 @@ static void *holder_run(void *user) {
             result = released == HCQ_OK ? result : released;
         }
     }
-    hcq_result last = hcq_device_release(b->device);
-    result = result == HCQ_ERROR_CLOSED && b->mode == HCQ_ANY ? HCQ_OK : result;
+    hcq_result last = closes && b->count == 0 ? hcq_close(b->device)
+                                              : hcq_device_release(b->device);
+    result = result == HCQ_ERROR_CLOSED && closes ? HCQ_OK : result;
     return blocked_end(b, result == HCQ_OK ? last : result);
 }
 
 /* Whichever thread gives the last reference back closes, once; one that is given back
    at any moment of a hcq_close is taken. */
 TEST(device_references_in_threads) {
-    enum { N = 4 };
+    enum { N = 5 };
     static blocked_call h[N];
     static notice n;
     for (int round = 0; round < (T.quick ? 20 : 50); round++) {
-        const int closes = round % 2;
         hcq_device *device = test_open(0, NULL);
         hcq_point never = make_gate(device), held;
         CHECK_OK(submit_lists(device, &never, NULL, 0, &held));
         NOTIFY_AT(&n, held);
-        memset(h, 0, sizeof h);
         for (int i = 0; i < N; i++) {
-            h[i].device = device;
-            h[i].count = 200;
-            h[i].mode = closes ? HCQ_ANY : HCQ_ALL;
-            CHECK_OK(hcq_device_retain(device));
+            h[i] = (blocked_call){.device = device, .count = i ? 200 : 0,
+                                  .mode = round % 2 ? HCQ_ANY : HCQ_ALL};
+            CHECK_OK(i ? hcq_device_retain(device) : HCQ_OK);
         }
-        for (int i = 0; i < N; i++) {
-            pthread_create(&h[i].thread, NULL, holder_run, &h[i]);
-        }
-        hcq_result mine = closes ? hcq_close(device) : hcq_device_release(device);
-        for (int i = 0; i < N; i++) {
-            pthread_join(h[i].thread, NULL);
-        }
-        CHECK_OK(mine);
+        run_threads(holder_run, h, sizeof h[0], N);
         for (int i = 0; i < N; i++) {
             CHECK_OK(h[i].result);
         }
@@ -107,8 +83,7 @@ TEST(the_end_does_not_wait_for_others) {
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
         hcq_signal s = make_signal(T.dev, 0);
         hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2), held, last;
-        hcq_queue *q = make_queue(device, HCQ_COPY);
-        CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+        hcq_queue *q = make_filler(device, make_words(device, 1), 1);
         desc.timeout_ns = BOUND / 2;
         test_forced.counter_limit = 16;
         hcq_device *idle = test_open(2, &desc);
@@ -248,11 +223,11 @@ BLOCKED(blocked_submit, hcq_queue_submit(b->queue, b->device, NULL))
 /* A queue of the closed device is just being submitted to another one, whose lane
    is full: the queue stays until the call is over. */
 TEST(queue_outlives_its_submit) {
-    blocked_call submits = {0}, closes = {0};
+    blocked_call submits = {0}, closes;
     hcq_device *full = OPEN_WITH(0, .inflight = 1);
-    closes.device = test_open(0, NULL);
+    hcq_device *device = test_open(0, NULL);
     submits.device = full;
-    submits.queue = make_queue(closes.device, HCQ_COMPUTE);
+    submits.queue = make_queue(device, HCQ_COMPUTE);
     hcq_point done = hold_device(full, NULL);
     pthread_create(&submits.thread, NULL, blocked_submit, &submits);
     for (int i = 0; i < 4; i++) { /* it may sleep on its way in, for the lock: that is free now */
@@ -260,14 +235,12 @@ TEST(queue_outlives_its_submit) {
         (void)test_query(full, HCQ_QUERY_SUBMISSIONS);
     }
     blocked_until(&submits);
-    pthread_create(&closes.thread, NULL, blocked_close, &closes);
-    blocked_until(&closes);
+    close_begins(&closes, device);
     hold_release();
-    pthread_join(submits.thread, NULL);
-    pthread_join(closes.thread, NULL);
-    CHECK_OK(closes.result);
-    CHECK(submits.result == HCQ_OK || submits.result == HCQ_ERROR_CLOSED ||
-          submits.result == HCQ_ERROR_CANCELLED);
+    hcq_result submitted = call_ends(&submits);
+    CHECK_OK(call_ends(&closes));
+    CHECK(submitted == HCQ_OK || submitted == HCQ_ERROR_CLOSED ||
+          submitted == HCQ_ERROR_CANCELLED);
     WAIT_OK(done);
     CHECK_OK(hcq_close(full));
 }
@@ -282,12 +255,10 @@ TEST(free_after_and_a_device_that_goes) {
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
         hcq_point gate = make_gate(T.dev), freed, done;
         hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
-        hcq_buffer a, other;
-        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
+        hcq_buffer a = make_buffer(T.dev, 4096, 0);
         CHECK_OK(hcq_free_after(a, waits, 2, &freed));
         if (lost) {
-            hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-            CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+            hcq_queue *q = make_filler(device, make_words(device, 1), 1);
             lose_at_next_submit(&control);
             CHECK_OK(hcq_queue_submit(q, device, &done));
             WAIT_RESULT(done, HCQ_ERROR_LOST);
@@ -295,7 +266,7 @@ TEST(free_after_and_a_device_that_goes) {
         hcq_result closed = hcq_close(device);
         CHECK(lost || closed == HCQ_OK);
         CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
-        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
+        hcq_buffer other = make_buffer(T.dev, 4096, 0);
         CHECK(other.address != a.address);
         GATE_END(gate, freed);
         CHECK_OK(hcq_free(other));
@@ -308,14 +279,14 @@ TEST(memory_outlives_running_work) {
     SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     for (int runs = 0; runs < 2; runs++) {
         static unsigned char bytes[4096];
-        blocked_call call = {0};
+        blocked_call call;
+        hcq_device *device = test_open(0, NULL);
         hcq_point gate = make_gate(T.dev), done;
         memset(bytes, 0x5c, sizeof bytes);
-        call.device = test_open(0, NULL);
-        hcq_buffer x = make_buffer(call.device, sizeof bytes, 0);
+        hcq_buffer x = make_buffer(device, sizeof bytes, 0);
         hcq_buffer y = make_buffer(T.dev, sizeof bytes, 0);
         CHECK_OK(hcq_copyin(x, bytes, sizeof bytes));
-        CHECK_OK(hcq_device_synchronize(call.device, BOUND)); /* T.dev does not wait for it */
+        CHECK_OK(hcq_device_synchronize(device, BOUND)); /* T.dev does not wait for it */
         hcq_queue *q = runs ? make_holder(T.dev) : make_queue(T.dev, HCQ_COPY);
         CHECK_INDEX(hcq_queue_copy(q, y, x, sizeof bytes), runs);
         if (runs) {
@@ -323,13 +294,11 @@ TEST(memory_outlives_running_work) {
         } else {
             CHECK_OK(submit_behind(q, T.dev, &gate, &done));
         }
-        pthread_create(&call.thread, NULL, blocked_close, &call);
-        blocked_until(&call);
+        close_begins(&call, device);
         int early = runs && is_over(&call);
         hold_release();
-        pthread_join(call.thread, NULL);
+        CHECK_OK(call_ends(&call));
         CHECK(!early);
-        CHECK_OK(call.result);
         open_gate(gate);
         WAIT_RESULT(done, runs ? HCQ_OK : HCQ_ERROR_CANCELLED);
         if (runs) {
@@ -478,11 +447,10 @@ static void *long_caller_run(void *user) {
     case LONG_ALLOC: c->result = hcq_alloc(c->device, 4096, HCQ_NO_CACHE, &c->buffer); break;
     case LONG_IMPORT: c->result = hcq_import(c->device, c->words, 64, 0, &c->buffer); break;
     case LONG_PROGRAM: c->result = hcq_program_create(c->device, &desc, &c->program); break;
-    case LONG_CHECK: {
-        int32_t index = hcq_queue_exec(c->queue, c->program, NULL, 0, dims_one, hcq_dim(2, 1, 1));
-        c->result = index < 0 ? (hcq_result)index : HCQ_OK;
+    case LONG_CHECK:
+        c->result = record_result(hcq_queue_exec(c->queue, c->program, NULL, 0, dims_one,
+                                                 hcq_dim(2, 1, 1)));
         break;
-    }
     case LONG_BIND: c->result = hcq_queue_bind(c->queue, c->device); break;
     case LONG_SUBMIT: c->result = hcq_queue_submit(c->queue, c->device, &c->done); break;
     case LONG_PROFILE: c->result = hcq_profile_start(c->device, NULL); break;
@@ -495,9 +463,8 @@ static void *long_caller_run(void *user) {
 /* Another device's calls, and what this one answers at once, are not behind a call of the
    backend that takes long; closing is. */
 static void long_call_meanwhile(long_caller *c, int closes) {
-    blocked_call close = {0};
+    blocked_call close;
     hcq_signal other = make_signal(T.dev, 0);
-    close.device = c->device;
     CHECK(word_until(&long_inside, 1));
     CHECK_OK(hcq_signal_set(other, 1));
     CHECK_U64(READ32(make_words(T.dev, 4), 0), 0);
@@ -513,17 +480,13 @@ static void long_call_meanwhile(long_caller *c, int closes) {
         hcq_queue_destroy(c->queue);
     }
     if (closes) {
-        pthread_create(&close.thread, NULL, blocked_close, &close);
-        blocked_until(&close);
+        close_begins(&close, c->device);
         CHECK(!is_over(&close));
     }
     __atomic_store_n(&long_go, 1, __ATOMIC_SEQ_CST);
     pthread_join(c->thread, NULL);
     CHECK(!long_late);
-    if (closes) {
-        pthread_join(close.thread, NULL);
-        CHECK_OK(close.result);
-    }
+    CHECK_OK(closes ? call_ends(&close) : HCQ_OK);
 }
 
 /* Allocating, importing, compiling, checking and encoding, by bind, by submit, for a
@@ -532,8 +495,6 @@ static void long_call_meanwhile(long_caller *c, int closes) {
 TEST(long_calls_concern_one_device) {
     T.races_meant = 1;
     hcq_backend backend = mock_named("LONG", "takes long");
-    hcq_registry *registry = make_registry();
-    hcq_device_desc desc = mock_only_desc();
     backend.alloc = long_alloc;
     backend.dealloc = long_dealloc;
     backend.import = long_import;
@@ -541,18 +502,16 @@ TEST(long_calls_concern_one_device) {
     backend.exec_check = long_check;
     backend.encode = long_encode;
     backend.encode_free = long_encode_free;
-    CHECK_OK(hcq_registry_register(registry, &backend));
-    desc.registry = registry;
+    hcq_registry *registry = make_registry(&backend);
+    hcq_device_desc desc = mock_only_desc(registry);
     for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_DESTROY + 1; k++) {
         int closes = k % 2;
         static notice n;
         long_caller c = {.kind = k / 2};
         CHECK_OK(hcq_open("LONG", &desc, &c.device));
         c.program = make_nothing(c.device);
-        c.queue = make_queue(c.device, HCQ_COMPUTE);
+        c.queue = make_filler(c.device, make_words(c.device, 1), 7);
         c.gate = make_gate(c.device);
-        hcq_buffer words = make_words(c.device, 1);
-        CHECK_INDEX(record_word(c.queue, words, 7, 4), 0);
         for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
             CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
             const hcq_value value = hcq_value_number(i);

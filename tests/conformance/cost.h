@@ -183,8 +183,7 @@ TEST(raises_are_found_at_once) {
 static uint64_t close_cancels_elsewhere(uint32_t n, int way TEST_UNUSED) {
     hcq_device *device = test_open(0, NULL);
     hcq_signal s = make_signal(T.dev, 0);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_host(q, host_nothing, NULL), 0);
+    hcq_queue *q = make_call(device, HCQ_COMPUTE, host_nothing, NULL);
     for (uint32_t i = 0; i < n; i++) {
         hcq_point wait = hcq_at(s, i + 2), raise = hcq_at(s, i + 3);
         CHECK_OK(submit_queue(q, T.dev, &wait, &raise, HCQ_UNORDERED, NULL));
@@ -203,24 +202,18 @@ TEST(closing_is_not_a_search) {
 
 /* ---- wake-ups ---- */
 
-typedef struct turns_sleeper {
-    pthread_t thread;
-    hcq_point points[3];
-    uint32_t count;
-    uint32_t ready;                    /* atomic */
-    long switches;
-    hcq_result result;
-} turns_sleeper;
+typedef struct sleeper {
+    blocked_call wait;
+    long switches;                     /* of a thread that does nothing else */
+} sleeper;
 
-static void *turns_sleep(void *user) {
-    turns_sleeper *s = (turns_sleeper *)user;
-    struct rusage before, after;
+static void *sleeper_run(void *user) {
+    sleeper *s = (sleeper *)user;
+    struct rusage usage;
     const int thread = 1;              /* RUSAGE_THREAD, which POSIX does not know */
-    getrusage(thread, &before);
-    __atomic_store_n(&s->ready, 1, __ATOMIC_RELEASE);
-    s->result = hcq_wait(s->points, s->count, HCQ_ANY, BOUND);
-    getrusage(thread, &after);
-    s->switches = after.ru_nvcsw - before.ru_nvcsw;
+    (void)blocked_wait(&s->wait);
+    getrusage(thread, &usage);
+    s->switches = usage.ru_nvcsw;
     return NULL;
 }
 
@@ -228,21 +221,18 @@ static void *turns_sleep(void *user) {
    through a raise. */
 TEST(a_raise_wakes_who_waits_for_it) {
     enum { N = 12, RAISES = 60 };
-    turns_sleeper sleepers[N] = {0};
+    static sleeper sleepers[N];
     hcq_signal own[N], busy = make_signal(T.dev, 0);
     for (uint32_t i = 0; i < N; i++) {
-        turns_sleeper *s = &sleepers[i];
+        blocked_call *w = &sleepers[i].wait;
         own[i] = make_signal(i % 2 ? T.dev : dev2(), 0);
-        s->count = 1 + i % 3;
-        for (uint32_t k = 0; k < s->count; k++) {
-            s->points[k] = k ? hcq_at(busy, 1000 + i + k) : hcq_at(own[i], 1);
+        *w = (blocked_call){.count = 1 + i % 3, .mode = HCQ_ANY, .timeout_ns = BOUND};
+        for (uint32_t k = 0; k < w->count; k++) {
+            w->points[k] = k ? hcq_at(busy, 1000 + i + k) : hcq_at(own[i], 1);
         }
-        CHECK(pthread_create(&s->thread, NULL, turns_sleep, s) == 0);
-        while (!__atomic_load_n(&s->ready, __ATOMIC_ACQUIRE)) {
-            mock_sleep(100000);
-        }
+        CHECK(pthread_create(&w->thread, NULL, sleeper_run, &sleepers[i]) == 0);
+        blocked_until(w);
     }
-    mock_sleep(20000000);
     for (uint32_t i = 0; i < RAISES; i++) {
         CHECK_OK(hcq_signal_set(busy, i + 1));
         mock_sleep(1000000);
@@ -251,8 +241,7 @@ TEST(a_raise_wakes_who_waits_for_it) {
         CHECK_OK(hcq_signal_set(own[i], 1));
     }
     for (uint32_t i = 0; i < N; i++) {
-        pthread_join(sleepers[i].thread, NULL);
-        CHECK_OK(sleepers[i].result);
+        CHECK_OK(call_ends(&sleepers[i].wait));
         CHECK(sleepers[i].switches < RAISES / 2);
     }
 }

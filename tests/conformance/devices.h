@@ -1,4 +1,4 @@
-/* devices.h - results, dumps, clocks; many devices, one that is closed while others use
+/* devices.h - results, clocks; many devices, one that is closed while others use
    it, one that is opened meanwhile. What waits across devices, and for one that goes, see
    random/answers.c. Part of conformance.c. */
 
@@ -17,25 +17,6 @@ TEST(results_have_names) {
     CHECK(hcq_result_name((hcq_result)-9999) != NULL);
     CHECK(hcq_result_text((hcq_result)-9999) != NULL);
     CHECK_U64(hcq_version(), HCQ_VERSION_MAJOR << 16 | HCQ_VERSION_MINOR << 8 | HCQ_VERSION_PATCH);
-}
-
-TEST(dump_is_text) {
-    char small[16], text[16384];
-    hcq_device *device = open_labelled("the labelled one", 0);
-    hcq_point gate = make_gate(T.dev);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_OK(hcq_queue_label(q, "heldqueue"));
-    CHECK_OK(submit_behind(q, device, &gate, NULL));
-    CHECK(hcq_device_dump(device, NULL, 0) > 16);
-    memset(small, 'x', sizeof small);
-    const size_t length = hcq_device_dump(device, text, sizeof text);
-    CHECK_U64(hcq_device_dump(device, small, sizeof small), length);
-    CHECK(small[15] == 0 && memcmp(small, text, 15) == 0 && strlen(text) == length);
-    SAYS(text, "the labelled one");
-    SAYS(text, "heldqueue");
-    open_gate(gate);
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(hcq_close(device));
 }
 
 TEST(clock_converts) {
@@ -180,9 +161,6 @@ TEST(closed_under_use) {
             CHECK_RESULT(hcq_queue_submit(users[0].queue, device, NULL), HCQ_ERROR_CLOSED);
             CHECK_OK(hcq_device_release(device));
         }
-        for (uint32_t i = 0; i < USERS; i++) {
-            hcq_queue_destroy(users[i].queue);
-        }
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     }
 }
@@ -190,6 +168,7 @@ TEST(closed_under_use) {
 /* A device that is opened while another one gives back its memory: the hook leaves it
    a moment, as it may need the lock that we have. */
 typedef struct late_opener {
+    test_memory memory;                /* what the hook to allocate sees of it */
     pthread_t thread;
     hcq_device_desc desc;
     hcq_device *device;
@@ -208,11 +187,6 @@ static void *late_opener_run(void *user) {
     return NULL;
 }
 
-static void *late_opener_alloc(void *user, size_t size, size_t align) {
-    (void)user;
-    return test_hook_alloc(&T.memory, size, align);
-}
-
 static void late_opener_free(void *user, void *ptr, size_t size) {
     late_opener *o = (late_opener *)user;
     if (__atomic_load_n(&o->closing, __ATOMIC_ACQUIRE) &&
@@ -223,16 +197,14 @@ static void late_opener_free(void *user, void *ptr, size_t size) {
                     !__atomic_load_n(&o->opened, __ATOMIC_ACQUIRE); i++) {
         test_sleep_ms(1);
     }
-    test_hook_free(&T.memory, ptr, size);
+    test_hook_free(&o->memory, ptr, size);
 }
 
 TEST(opened_while_another_closes) {
     late_opener o = {.desc = test_desc()};
     if (test_validates()) { o.desc.vulkan = NULL; } /* as in registry_from_threads */
     hcq_device_desc desc = o.desc;
-    desc.memory.alloc_fn = late_opener_alloc;
-    desc.memory.free_fn = late_opener_free;
-    desc.memory.user = &o;
+    desc.memory = (hcq_memory_hooks){test_hook_alloc, late_opener_free, &o};
     hcq_device *device = test_open(0, &desc);
     hcq_signal signal = make_signal(device, 3);
     uint64_t value = 0;
@@ -242,4 +214,5 @@ TEST(opened_while_another_closes) {
     CHECK_OK(o.result);
     CHECK_RESULT(hcq_signal_value(signal, &value), HCQ_ERROR_CLOSED); /* not another's 7 */
     CHECK_OK(hcq_close(o.device));
+    CHECK_U64(o.memory.blocks, 0);
 }

@@ -29,11 +29,12 @@ static uint32_t living_drivers(void) { /* of the mock */
     return __atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE);
 }
 
-/* A private registry whose memory the teardown counts. */
-static hcq_registry *make_registry(void) {
+/* A private registry with one backend or none, whose memory the teardown counts. */
+static hcq_registry *make_registry(const hcq_backend *backend) {
     hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
     hcq_registry *registry = NULL;
     CHECK_OK(hcq_registry_create(&hooks, &registry));
+    CHECK_OK(backend ? hcq_registry_register(registry, backend) : HCQ_OK);
     return registry;
 }
 
@@ -45,8 +46,9 @@ static hcq_driver *make_driver(hcq_registry *registry, const char *name) {
 }
 
 /* For devices of made-up backends: the variant's description is not theirs. */
-static hcq_device_desc mock_only_desc(void) {
+static hcq_device_desc mock_only_desc(hcq_registry *registry) {
     hcq_device_desc desc = test_desc();
+    desc.registry = registry;
     desc.cpu = NULL;
     desc.backend_desc = &test_mock_desc;
     return desc;
@@ -83,13 +85,12 @@ TEST(listing_opens_nothing) {
     static const struct { const char *name, *full_name; hcq_result want; } rows[2] = {
         {"FIRST", "the first", HCQ_OK}, {"BAD", NULL, HCQ_ERROR_NATIVE},
     };
-    hcq_registry *registry = make_registry();
+    hcq_registry *registry = make_registry(NULL);
     hcq_backend backends[2];
     hcq_driver_info infos[8];
-    hcq_device_desc desc = mock_only_desc();
+    hcq_device_desc desc = mock_only_desc(registry);
     uint32_t count = 0, before = __atomic_load_n(&driver_creates, __ATOMIC_SEQ_CST);
     uint32_t living = living_drivers();
-    desc.registry = registry;
     for (int i = 0; i < 2; i++) {
         backends[i] = mock_named(rows[i].name, rows[i].full_name);
         backends[i].driver_create = i == 0 ? counted_create : refusing_create;
@@ -135,12 +136,11 @@ static hcq_result told_open(void *driver, hcq_device *device, uint32_t ordinal,
 /* An all-zero description is one of defaults, which backends see; lanes are theirs. */
 TEST(defaults_of_a_description) {
     static char text[4096];
-    hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("TOLD", NULL);
-    hcq_device_desc desc = {.registry = registry};
     hcq_device *device = NULL;
     backend.open = told_open;
-    CHECK_OK(hcq_registry_register(registry, &backend));
+    hcq_registry *registry = make_registry(&backend);
+    const hcq_device_desc desc = {.registry = registry};
     CHECK_OK(hcq_open("TOLD:1", &desc, &device));
     CHECK(opened.memory.alloc_fn != NULL && opened.memory.free_fn != NULL && opened.test != NULL);
     CHECK(opened.timeout_ns == 30 * SECOND && opened.explain_ns == 5 * SECOND);
@@ -159,7 +159,7 @@ TEST(defaults_of_a_description) {
 
 TEST(register_limits) {
     static const char *const names[9] = {"R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8"};
-    hcq_registry *own = make_registry();
+    hcq_registry *own = make_registry(NULL);
     hcq_backend many[9];
     for (int k = 0; k < 2; k++) {      /* a private one and the default one */
         hcq_registry *registry = k ? NULL : own;
@@ -193,12 +193,11 @@ static void check_full_name(hcq_driver *driver, const char *full_name) {
 }
 
 TEST(newest_of_one_name_wins) {
-    hcq_registry *registry = make_registry();
     hcq_backend old = mock_named("TWIN", "old"), new_one = mock_named("TWIN", "new");
+    hcq_registry *registry = make_registry(&old);
     hcq_driver_info infos[8];
     hcq_driver *driver;
     uint32_t count = 0;
-    CHECK_OK(hcq_registry_register(registry, &old));
     CHECK(hcq_registry_find(registry, "TWIN") == &old);
     CHECK_OK(hcq_registry_register(registry, &new_one));
     CHECK(hcq_registry_find(registry, "TWIN") == &new_one);
@@ -227,12 +226,11 @@ TEST(newest_of_one_name_wins) {
 /* A living driver goes on without its registration and without the registry, and so
    do its devices; it goes when its last reference and the last of them are gone. */
 TEST(unregister_while_alive) {
-    hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("LIVING", "living");
-    hcq_device_desc desc = mock_only_desc();
+    hcq_registry *registry = make_registry(&backend);
+    hcq_device_desc desc = mock_only_desc(registry);
     hcq_device *first = NULL, *second = NULL;
     uint32_t count = 0, before = living_drivers();
-    CHECK_OK(hcq_registry_register(registry, &backend));
     hcq_driver *driver = make_driver(registry, "LIVING"), *other = make_driver(registry, "LIVING");
     CHECK(driver != other);
     CHECK_U64(living_drivers(), before + 2);
@@ -320,14 +318,13 @@ static uint32_t no_devices(void *driver, hcq_device_info *infos, uint32_t capaci
 TEST(unknown_devices) {
     static const char *const bad[] = {"no such", "9999", "99999999999999999999", "-1", "0x1",
                                       "mock", "mock 4", "mock/slot/", " 1", "1 ", "", "0"};
-    hcq_registry *registry = make_registry();
     hcq_backend none = mock_named("NONE", "no devices");
-    hcq_device_desc desc = mock_only_desc();
+    hcq_registry *registry = make_registry(&mock_backend);
+    hcq_device_desc desc = mock_only_desc(registry);
     hcq_device *device = NULL;
     uint32_t count = 9;
     none.devices = no_devices;
     CHECK_OK(hcq_registry_register(registry, &none));
-    CHECK_OK(hcq_registry_register(registry, &mock_backend));
     hcq_driver *mock = make_driver(registry, "MOCK"), *empty = make_driver(registry, "NONE");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         log_clear();
@@ -339,7 +336,6 @@ TEST(unknown_devices) {
     CHECK_OK(hcq_driver_devices(empty, NULL, 0, &count));
     CHECK_U64(count, 0);
     CHECK_RESULT(hcq_driver_open_id(empty, 0, &desc, &device), HCQ_ERROR_NO_DEVICE);
-    desc.registry = registry;
     CHECK_RESULT(hcq_open("NONE:0", &desc, &device), HCQ_ERROR_NO_DEVICE);
     hcq_driver_release(empty);
     hcq_driver_release(mock);
@@ -348,14 +344,12 @@ TEST(unknown_devices) {
 
 /* Where a backend has no clock, submissions are: right within what they say. */
 TEST(clock_by_submissions) {
-    hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("NOCLOCK", NULL);
-    hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
     hcq_clock stuck;
     backend.clock = NULL;
-    CHECK_OK(hcq_registry_register(registry, &backend));
-    desc.registry = registry;
+    hcq_registry *registry = make_registry(&backend);
+    hcq_device_desc desc = mock_only_desc(registry);
     CHECK_OK(hcq_open("NOCLOCK", &desc, &device));
     for (uint32_t i = 0; i < 5; i++) {
         hcq_clock clock = CLOCK_OF(device);
@@ -392,16 +386,15 @@ static void *maker_run(void *user) {
 /* While one thread makes a driver others use the registry, even to take the
    backend away; the driver comes out alive. */
 TEST(unregister_while_created) {
-    hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("SLOW", "slow");
-    hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
     pthread_t thread;
     void *driver = NULL;
     uint32_t count = 9;
     slow_inside = slow_go = 0;
     backend.driver_create = slow_create;
-    CHECK_OK(hcq_registry_register(registry, &backend));
+    hcq_registry *registry = make_registry(&backend);
+    hcq_device_desc desc = mock_only_desc(NULL);
     pthread_create(&thread, NULL, maker_run, registry);
     CHECK(word_until(&slow_inside, 1));
     CHECK_OK(hcq_registry_unregister(registry, &backend));
@@ -421,79 +414,75 @@ TEST(unregister_while_created) {
 
 enum { CHURNERS = 4, CHURN_OPENS = 15 };
 
-typedef struct churner {
-    pthread_t thread;
+static struct {
     hcq_device_desc made_up, own;
-    hcq_result result;
-    uint32_t *over;
-} churner;
+    hcq_backend backends[2];
+    hcq_result results[1 + CHURNERS];  /* the first one registers, the others open */
+    uint32_t over;                     /* atomic */
+} churn;
 
 /* Opens a device and closes it with work under way, which is finished. */
 static hcq_result churner_opens(const char *name, const hcq_device_desc *desc) {
     hcq_device *device = NULL;
-    hcq_queue *queue = NULL;
-    hcq_signal signal;
+    hcq_point raise = {{0}, 1};
     TRY(hcq_open(name, desc, &device));
-    int right = hcq_queue_create(device, HCQ_COMPUTE, &queue) == HCQ_OK &&
-                hcq_signal_create(device, 0, &signal) == HCQ_OK &&
-                hcq_queue_signal(queue, hcq_at(signal, 1)) == 0 &&
-                hcq_queue_submit(queue, device, NULL) == HCQ_OK;
-    hcq_result result = hcq_close(device);
-    return right ? result : HCQ_ERROR_HOST;
+    hcq_result result = hcq_signal_create(device, 0, &raise.signal);
+    result = result == HCQ_OK ? submit_lists(device, NULL, &raise, 0, NULL) : result;
+    hcq_result closed = hcq_close(device);
+    return result == HCQ_OK ? closed : HCQ_ERROR_HOST;
 }
 
 /* Lists, makes the newest driver by number, opens devices by name. */
-static void *churner_run(void *user) {
-    churner *c = (churner *)user;
-    for (uint32_t i = 0; c->result == HCQ_OK && i < 16 * CHURN_OPENS; i++) {
-        hcq_driver_info infos[8];
-        hcq_driver *driver = NULL;
-        uint32_t count = 0;
-        hcq_result result = hcq_registry_drivers(NULL, infos, 8, &count);
-        if (result == HCQ_OK && i % 16 == 0) {
-            result = churner_opens("CHURN", &c->made_up);
-        } else if (result == HCQ_OK) {
-            result = hcq_driver_create_id(NULL, infos[0].id, &driver);
-        }
-        hcq_driver_release(driver);
-        c->result = result == HCQ_OK || result == HCQ_ERROR_NO_DEVICE ? HCQ_OK : result;
-        if (c->result == HCQ_OK && i % 16 == 8) {
-            c->result = churner_opens(T.variant->backend, &c->own);
-        }
+static hcq_result churner_turn(uint32_t i) {
+    hcq_driver_info infos[8];
+    hcq_driver *driver = NULL;
+    uint32_t count = 0;
+    hcq_result result = hcq_registry_drivers(NULL, infos, 8, &count);
+    if (result == HCQ_OK && i % 16 == 0) {
+        result = churner_opens("CHURN", &churn.made_up);
+    } else if (result == HCQ_OK) {
+        result = hcq_driver_create_id(NULL, infos[0].id, &driver);
     }
-    __atomic_add_fetch(c->over, 1, __ATOMIC_SEQ_CST);
+    hcq_driver_release(driver);
+    TRY(result == HCQ_ERROR_NO_DEVICE ? HCQ_OK : result);
+    return i % 16 == 8 ? churner_opens(T.variant->backend, &churn.own) : HCQ_OK;
+}
+
+/* One or two of the backends are there or none, until the others are over. */
+static hcq_result churner_registers(void) {
+    for (uint32_t i = 0; i % 4 || __atomic_load_n(&churn.over, __ATOMIC_SEQ_CST) < CHURNERS; i++) {
+        TRY(i % 4 < 2 ? hcq_registry_register(NULL, &churn.backends[i % 2])
+                      : hcq_registry_unregister(NULL, &churn.backends[i % 2]));
+        mock_sleep(30000);
+    }
+    return HCQ_OK;
+}
+
+static void *churner_run(void *user) {
+    hcq_result *result = (hcq_result *)user;
+    if (result == churn.results) {
+        *result = churner_registers();
+        return NULL;
+    }
+    for (uint32_t i = 0; *result == HCQ_OK && i < 16 * CHURN_OPENS; i++) {
+        *result = churner_turn(i);
+    }
+    __atomic_add_fetch(&churn.over, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
-/* Backends come and go, one or two or none at a time, while threads list, make drivers
-   and open devices, also of the backend that stays. */
+/* Backends come and go while threads list, make drivers and open devices, also of the backend
+   that stays. */
 TEST(registry_from_threads) {
-    hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
-    churner c[CHURNERS] = {0};
-    uint32_t over = 0;
-    c[0].made_up = mock_only_desc();
-    c[0].own = test_desc();
-    if (test_validates()) { c[0].own.vulkan = NULL; } /* the layer's table has no lock (1.3.239) */
-    c[0].over = &over;
-    for (int i = 1; i < CHURNERS; i++) {
-        c[i] = c[0];
-    }
-    for (int i = 0; i < CHURNERS; i++) {
-        pthread_create(&c[i].thread, NULL, churner_run, &c[i]);
-    }
-    hcq_result result = HCQ_OK;
-    for (uint32_t i = 0; i % 4 || __atomic_load_n(&over, __ATOMIC_SEQ_CST) < CHURNERS; i++) {
-        hcq_result r = i % 4 < 2 ? hcq_registry_register(NULL, &backends[i % 2])
-                                 : hcq_registry_unregister(NULL, &backends[i % 2]);
-        result = result == HCQ_OK ? r : result;
-        mock_sleep(30000);
-    }
-    for (int i = 0; i < CHURNERS; i++) {
-        pthread_join(c[i].thread, NULL);
-    }
-    CHECK_OK(result);
-    for (int i = 0; i < CHURNERS; i++) {
-        CHECK_OK(c[i].result);
+    memset(&churn, 0, sizeof churn);
+    churn.backends[0] = mock_named("CHURN", "a");
+    churn.backends[1] = mock_named("CHURN", "b");
+    churn.made_up = mock_only_desc(NULL);
+    churn.own = test_desc();
+    if (test_validates()) { churn.own.vulkan = NULL; } /* the layer's table has no lock (1.3.239) */
+    run_threads(churner_run, churn.results, sizeof churn.results[0], 1 + CHURNERS);
+    for (int i = 0; i <= CHURNERS; i++) {
+        CHECK_OK(churn.results[i]);
     }
 }
 
@@ -691,8 +680,7 @@ TEST(coverage_follows_updates) {
     WAIT_OK(done);
     CHECK_U64(runs_of(add), expected);
     CHECK_U64(runs_of(put), 6);
-    CHECK_OK(hcq_queue_reset(q));
-    CHECK_INDEX(hcq_queue_host(q, host_fails, NULL), 0);
+    q = make_call(device, HCQ_COMPUTE, host_fails, NULL);
     CHECK_INDEX(record_add(q, add, a, 0, 1), 1);
     for (int held = 0; held < 2; held++) {
         CHECK_OK(submit_behind(q, device, held ? &never : NULL, &done));

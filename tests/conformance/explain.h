@@ -46,6 +46,15 @@ TEST(explain_nobody_raises_it) {
     SAYS_NOT(explain_line(explain(low), "uploads"), "nobody submitted raises it");
     SAYS(explain(hcq_at(hcq_device_timeline(dev2()), 1000)), "submitted"); /* yet to come */
     SAYS_NOT(explained, "reached|final");
+    CHECK_OK(hcq_signal_label(there, "abcdefghijklmnopqrstuvwxyz-1234567890"));
+    for (int i = 0; i < 3; i++) {      /* 31 characters are kept, wherever it is named */
+        static char text[32768];
+        CHECK(i < 2 || hcq_device_dump(T.dev, text, sizeof text) < sizeof text);
+        SAYS(i < 2 ? explain(i ? wait : low) : text, "abcdefghijklmnopqrstuvwxyz-1234");
+        SAYS_NOT(i < 2 ? explained : text, "abcdefghijklmnopqrstuvwxyz-12345|there");
+    }
+    CHECK_OK(hcq_signal_label(there, ""));
+    SAYS_NOT(explain(wait), "abcdef");
     GATE_END(wait, low);
     CHECK_OK(hcq_close(device));
 }
@@ -242,23 +251,6 @@ TEST(explain_what_is_over) {
     CHECK(strlen(explain(hcq_at(made_up, 1))) > 0);
 }
 
-/* A submission has failed, but a lower value of its signal is still to land. */
-TEST(explain_a_failure_before_lower_values) {
-    hcq_signal s = labelled_signal(T.dev, "result");
-    hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), gate = make_gate(T.dev), failed;
-    (void)hold_device(T.dev, &low);
-    CHECK_OK(submit_lists(T.dev, &gate, &high, HCQ_UNORDERED, &failed));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, NULL));
-    for (int i = 0; i < 2; i++) {
-        SAYS(explain(i ? failed : high), "final");
-        SAYS_NOT(explained, "nobody submitted raises it");
-    }
-    SAYS(explain(low), "waits for");
-    SAYS_NOT(explained, "final");
-    hold_release();
-    WAIT_OK(low);
-}
-
 /* The user's words go with a failure, on every device, until a reset. */
 TEST(explain_in_the_users_words) {
     hcq_point gate = make_gate(T.dev), middle = make_gate(dev2()), end = make_gate(T.dev);
@@ -298,9 +290,8 @@ TEST(explain_the_wait_that_is_left) {
     hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
                           hcq_at(labelled_signal(T.dev, "late"), 1)};
     hcq_point after;
-    hcq_queue *second = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *second = make_call(T.dev, HCQ_COMPUTE, host_until, &go);
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
-    CHECK_INDEX(hcq_queue_host(second, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
     (void)hold_device(T.dev, &waits[0]);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
@@ -327,10 +318,9 @@ TEST(explain_running) {
         hcq_device *left = open_labelled("left", 0), *right = open_labelled("right", 0);
         hcq_point raise = hcq_at(labelled_signal(left, "result"), 5), last = make_gate(right);
         hcq_point called;
-        hcq_queue *slow = hosts ? make_queue(left, HCQ_COMPUTE) : make_holder(left);
-        hcq_queue *due = make_queue(left, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(due, host_nothing, NULL), 0);
-        CHECK(!hosts || hcq_queue_host(slow, host_holds, NULL) == 0);
+        hcq_queue *slow = hosts ? make_call(left, HCQ_COMPUTE, host_holds, NULL)
+                                : make_holder(left);
+        hcq_queue *due = make_call(left, HCQ_COMPUTE, host_nothing, NULL);
         CHECK_OK(hcq_queue_label(slow, "slow"));
         CHECK_INDEX(hcq_queue_signal(slow, raise), 1);
         hold_reset();
@@ -358,24 +348,32 @@ TEST(explain_running) {
 
 /* ---- the text itself ---- */
 
+static size_t explained_or_dumped(hcq_device *dumped, const hcq_point *points, char *text,
+                                  size_t size) {
+    return dumped ? hcq_device_dump(dumped, text, size) : hcq_explain(points, 2, text, size);
+}
+
+/* Whole, by its length alone, and cut at each size; so is a device's dump. */
 TEST(explain_truncates) {
-    static char whole[8192], part[8192];
-    hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1);
+    static char whole[16384], part[16384];
+    hcq_device *device = open_labelled("the labelled one", 0);
+    hcq_point gate = hcq_at(labelled_signal(device, "gate"), 1);
     hcq_point later = hcq_at(labelled_signal(dev2(), "later"), 1);
-    submit_link(T.dev, HCQ_COMPUTE, "some queue", gate, later);
+    submit_link(device, HCQ_COMPUTE, "some queue", gate, later);
     const hcq_point points[] = {later, gate};
-    size_t length = hcq_explain(points, 2, NULL, 0);
-    CHECK(length > 32 && length < sizeof whole);
-    CHECK_U64(hcq_explain(points, 2, whole, sizeof whole), length);
-    CHECK_U64(strlen(whole), length);
-    for (size_t size = 0; size <= length + 1; size++) {
-        memset(part, '?', sizeof part);
-        CHECK_U64(hcq_explain(points, 2, part, size), length);
-        CHECK(part[size] == '?');      /* nothing beyond the size is touched */
-        if (size > 0) {
-            size_t kept = size > length ? length : size - 1;
-            CHECK_U64(strlen(part), kept);
-            CHECK(memcmp(part, whole, kept) == 0);
+    for (int dumps = 0; dumps < 2; dumps++) {
+        hcq_device *dumped = dumps ? device : NULL;
+        size_t length = explained_or_dumped(dumped, points, NULL, 0);
+        CHECK(length > 32 && length < sizeof whole - 1);
+        CHECK_U64(explained_or_dumped(dumped, points, whole, sizeof whole), length);
+        CHECK_U64(strlen(whole), length);
+        SAYS(whole, "the labelled one|some queue");
+        for (size_t size = 0; size <= length + 1; size++) {
+            size_t kept = size > length ? length : size - (size > 0);
+            memset(part, '?', length + 3);
+            CHECK_U64(explained_or_dumped(dumped, points, part, size), length);
+            CHECK(part[size] == '?');  /* nothing beyond the size is touched */
+            CHECK(size == 0 || (part[kept] == 0 && memcmp(part, whole, kept) == 0));
         }
     }
     CHECK_U64(hcq_explain(NULL, 0, part, sizeof part), 0);
@@ -383,25 +381,7 @@ TEST(explain_truncates) {
     CHECK_U64(hcq_explain(NULL, 0, NULL, 0), 0);
     hcq_explain(NULL, 2, part, sizeof part); /* no crash is all there is to ask */
     GATE_END(gate, later);
-}
-
-TEST(signal_labels) {
-    static char text[32768];
-    hcq_signal s = labelled_signal(T.dev, "a first name"), stale = make_signal(T.dev, 0);
-    hcq_point wait = hcq_at(s, 1), done;
-    CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, &done));
-    SAYS(explain(wait), "a first name");
-    CHECK_OK(hcq_signal_label(s, "abcdefghijklmnopqrstuvwxyz-1234567890"));
-    SAYS(explain(wait), "abcdefghijklmnopqrstuvwxyz-1234"); /* 31 characters are kept */
-    SAYS_NOT(explained, "abcdefghijklmnopqrstuvwxyz-12345|a first name");
-    SAYS(explain(done), "abcdefghijklmnopqrstuvwxyz-1234");
-    hcq_device_dump(T.dev, text, sizeof text);
-    SAYS(text, "abcdefghijklmnopqrstuvwxyz-1234");
-    CHECK_OK(hcq_signal_label(s, ""));
-    SAYS_NOT(explain(wait), "abcdef");
-    CHECK_OK(hcq_signal_destroy(stale));
-    CHECK_RESULT(hcq_signal_label(stale, "x"), HCQ_ERROR_CLOSED);
-    GATE_END(wait, done);
+    CHECK_OK(hcq_close(device));
 }
 
 static void *explainer_run(void *user) {

@@ -14,10 +14,10 @@ static hcq_result host_slow_failure(void *user) {
 TEST(timeline_waits_pass_failures) {
     for (uint32_t way = 0; way < 4; way++) {
         hcq_device *device = way < 2 ? T.dev : dev2();
-        hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *a = make_call(T.dev, HCQ_COPY, host_slow_failure, NULL);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_buffer word = make_words(device, 4);
         hcq_point failed;
-        CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
         CHECK_OK(hcq_queue_submit(a, T.dev, &failed));
         CHECK_INDEX(way % 2 ? hcq_queue_wait_device(q, T.dev)
                             : hcq_queue_wait(q, timeline_now(T.dev)), 0);
@@ -25,9 +25,7 @@ TEST(timeline_waits_pass_failures) {
         RUN_OK(q, device);
         CHECK_RESULT(test_poll(failed), HCQ_ERROR_HOST); /* it was waited for */
         CHECK_U64(READ32(word, 0), 5);
-        CHECK_OK(hcq_queue_reset(a));  /* and eager calls follow failed work as well */
-        CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
-        CHECK_OK(hcq_queue_submit(a, T.dev, NULL));
+        CHECK_OK(hcq_queue_submit(a, T.dev, NULL)); /* eager calls follow failed work as well */
         CHECK_OK(hcq_copyin(word, &way, 4));
         CHECK_U64(READ32(word, 0), way);
     }
@@ -64,9 +62,9 @@ TEST(failures_take_no_memory) {
 TEST(forgotten_answers_say_so) {
     enum { N = 40, KEPT = 8 };
     hcq_device *device = OPEN_WITH(0, .failure_ranges = KEPT);
-    hcq_queue *queues[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_queue *queues[2] = {make_call(device, HCQ_COMPUTE, host_fails, NULL),
+                            make_queue(device, HCQ_COMPUTE)};
     hcq_point points[N], done;
-    CHECK_INDEX(hcq_queue_host(queues[0], host_fails, NULL), 0);
     for (uint32_t i = 0; i < N; i++) {
         CHECK_OK(hcq_queue_submit(queues[i % 2], device, &points[i]));
         WAIT_RESULT(points[i], i % 2 ? HCQ_OK : HCQ_ERROR_HOST);
@@ -85,60 +83,53 @@ TEST(late_questions_are_answered) {
     enum { N = 12 };
     hcq_device *device = OPEN_WITH(0, .compute_lanes = 2, .failure_ranges = 1);
     hcq_queue *q[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
-    hcq_queue *ends[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_queue *ends[2] = {make_queue(device, HCQ_COMPUTE),
+                          make_call(device, HCQ_COMPUTE, host_fails, NULL)};
     hcq_point up = hcq_at(make_signal(device, 0), 1), done;
-    hcq_submission s = {.queue_count = 1};
     CHECK_INDEX(record_sleep(q[0], 20000000), 0);
     CHECK_INDEX(hcq_queue_signal(q[0], up), 1);
     CHECK_INDEX(record_sleep(q[1], 60000000), 0);
-    CHECK_INDEX(hcq_queue_host(ends[1], host_fails, NULL), 0);
     for (uint32_t i = 0; i < 2; i++) { /* one behind the signal, the other a long time */
-        s.queues = &q[i];
-        s.affinity = i;
-        CHECK_OK(hcq_submit(device, &s, 1, NULL));
+        CHECK_OK(SUBMIT(device, q[i], NULL, .affinity = i));
     }
     for (uint32_t i = 0; i < N; i++) {
-        s = (hcq_submission){.queues = &ends[(i + 1) % 2], .queue_count = 1};
-        CHECK_OK(hcq_submit(device, &s, 1, NULL));
+        CHECK_OK(hcq_queue_submit(ends[(i + 1) % 2], device, NULL));
     }
-    s = (hcq_submission){.waits = &up, .wait_count = 1, .queues = &ends[0], .queue_count = 1,
-                         .affinity = 1};
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    CHECK_OK(SUBMIT(device, ends[0], &done, .waits = &up, .wait_count = 1, .affinity = 1));
     WAIT_OK(done);
     CHECK_OK(hcq_close(device));
 }
 
 /* ---- where a failure begins ---- */
 
-/* The host's failure begins right above the value, whatever is on its way. */
+/* The host's failure begins right above the value, whatever is on its way, and the first
+   result stays. Where work failed before, further up, lower values are waited for until the
+   host brings it down. */
 TEST(a_host_failure_begins_at_once) {
-    hcq_signal s = make_signal(T.dev, 1);
-    hcq_point five = hcq_at(s, 5);
-    hcq_point done = hold_device(T.dev, &five);
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_NATIVE, NULL));
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL)); /* the first stays */
-    CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_OK);
-    CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    HOLD_END(done);
-    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
-}
-
-/* Also where it failed before, further up: that brings it down, and its result stays. */
-TEST(a_host_failure_comes_down) {
-    hcq_signal s = make_signal(T.dev, 1);
-    hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), high;
-    hcq_point done = hold_device(T.dev, &five);
-    CHECK_OK(submit_lists(T.dev, &gate, &nine, HCQ_UNORDERED, &high));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
-    CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_TIMEOUT);
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
-    CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    HOLD_END(done);
-    CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
+    for (int above = 0; above < 2; above++) {
+        hcq_signal s = make_signal(T.dev, 1);
+        hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), high;
+        hcq_point done = hold_device(T.dev, &five);
+        CHECK_OK(above ? submit_lists(T.dev, &gate, &nine, HCQ_UNORDERED, &high) : HCQ_OK);
+        CHECK_OK(hcq_signal_fail(above ? gate.signal : s, HCQ_ERROR_NATIVE, NULL));
+        if (above) {
+            CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
+            CHECK_RESULT(test_poll(five), HCQ_TIMEOUT);
+            for (int i = 0; i < 2; i++) {
+                SAYS(explain(i ? high : nine), "final");
+                SAYS_NOT(explained, "nobody submitted raises it");
+            }
+            SAYS(explain(five), "waits for");
+            SAYS_NOT(explained, "final");
+        }
+        CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
+        CHECK_OK(test_poll(hcq_at(s, 1)));
+        CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
+        CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
+        HOLD_END(done);
+        CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
+        CHECK_VALUE(s, HCQ_ERROR_NATIVE, 1);
+    }
 }
 
 /* A raise that comes too late for a signal that failed, on another lane and looked
@@ -222,8 +213,7 @@ TEST(refused_batch_leaves_no_trace) {
     desc.compute_lanes = 2;
     desc.timeout_ns = BOUND / 2;
     hcq_device *device = test_open(0, &desc);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
+    hcq_queue *q = make_filler(device, make_words(device, 1), 1);
     hcq_point before = hold_device(device, NULL), done = {{0}, 0};
     __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
     hcq_result refused = SUBMIT(device, q, &done, .waits = &before, .wait_count = 1, .affinity = 1);
@@ -238,8 +228,8 @@ static hcq_result transfer_word_of(hcq_buffer dst, hcq_buffer src) {
     return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), 4, 0, BOUND);
 }
 
-/* What it did before stays done; what it has not done fails, whoever waits and however,
-   and the others work on. */
+/* What it did before stays done; what it has not done fails, whoever waits and however, no
+   host command of it is called, also when that is told, and the others work on. */
 TEST(lost_device) {
     SKIP_IF(!is_mock(), "only the mock is lost on demand");
     static notice n[5];
@@ -248,14 +238,15 @@ TEST(lost_device) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point raise = hcq_at(s, 2), gate = make_gate(T.dev), wait = make_gate(device);
     hcq_point before, held, foreign, middle, done;
+    uint32_t calls = 0;
     hcq_buffer theirs = make_words(device, 1), mine = make_words(T.dev, 2);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *waits = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_queue *again = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_word(again, theirs, 1, 4), 0);
+    hcq_queue *again = make_filler(device, theirs, 1);
     RUN_OK(again, device);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
     CHECK_INDEX(record_word(q, theirs, 1, 4), 1);
-    CHECK_INDEX(hcq_queue_signal(q, raise), 2);
+    CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 2);
+    CHECK_INDEX(hcq_queue_signal(q, raise), 3);
     before = hcq_at(s, 1);
     CHECK_OK(submit_lists(device, NULL, &before, 0, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
@@ -295,30 +286,9 @@ TEST(lost_device) {
         CHECK(r == HCQ_ERROR_LOST || (T.variant->mapped && r == HCQ_OK));
     }
     hcq_close(device);
+    CHECK_U64(calls, 0);
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &done)); /* the other one lives */
     WAIT_OK(done);
     CHECK(T.variant->mapped || READ32(mine, 0) == 1);
     CHECK_U64(READ32(mine, 1), 0);
-}
-
-/* A device is lost by what comes before a host command: it is not called, neither
-   before its failure is told nor after, when what it names may be gone. */
-TEST(lost_before_its_host_command) {
-    SKIP_IF(!is_mock(), "only the mock is lost on demand");
-    for (int round = 0; round < 20; round++) {
-        mock_control control;
-        hcq_point done;
-        uint32_t calls = 0;
-        hcq_device *device = open_to_lose(&control);
-        hcq_buffer a = make_words(device, 16);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
-        CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 1);
-        CHECK_INDEX(hcq_queue_fill(q, a, 64, 2, 4), 2);
-        lose_at_next_submit(&control);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_RESULT(done, HCQ_ERROR_LOST);
-        hcq_close(device);             /* its threads have ended */
-        CHECK_U64(calls, 0);
-    }
 }

@@ -132,48 +132,37 @@ TEST(far_copies_change) {
     CHECK_OK(hcq_close(other));
 }
 
-/* The second half is held up, and the graph is reset: its memory is nobody else's yet. */
+/* The second half is held up, and the graph is reset: its memory is nobody else's yet. Or the
+   source's device closes, with its end of the bridge. */
 TEST(bridge_stays_until_it_is_crossed) {
-    hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
-    hcq_buffer src = make_filled(dev2(), 64, 5), out = make_words(T.dev, 64), next;
-    uint32_t words[64];
-    hcq_point done;
-    CHECK_OK(hcq_copyout(words, src, 256));
-    CHECK_INDEX(hcq_queue_append(g, hold), 0);
-    CHECK_OK(hcq_queue_access(g, 0, out, HCQ_ARG_OUT));
-    CHECK_INDEX(hcq_queue_copy(g, out, src, 256), 1);
-    CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-    CHECK(word_until(&SEEN->hold_began, 1));
-    test_sleep_ms(2);                  /* for the first half, which nothing holds up */
-    CHECK_OK(hcq_queue_reset(g));
-    CHECK_OK(hcq_alloc(dev2(), 256, HCQ_HOST_VISIBLE, &next));
-    memset(next.host, 0x5b, 256);
-    HOLD_END(done);
-    CHECK_BYTES(out, words, 256);
-}
-
-/* The same, and the source's device closes, with its end of the bridge. */
-TEST(source_closes_before_a_bridge_is_crossed) {
-    static blocked_call call;
-    hcq_device *source = test_open(0, NULL);
-    hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
-    hcq_buffer out = make_words(T.dev, 64);
-    hcq_point done;
-    CHECK_INDEX(hcq_queue_append(g, hold), 0);
-    CHECK_OK(hcq_queue_access(g, 0, out, HCQ_ARG_OUT));
-    CHECK_INDEX(hcq_queue_copy(g, out, make_filled(source, 64, 5), 256), 1);
-    CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-    CHECK(word_until(&SEEN->hold_began, 1));
-    test_sleep_ms(2);                  /* for the first half */
-    memset(&call, 0, sizeof call);
-    call.device = source;
-    pthread_create(&call.thread, NULL, blocked_close, &call);
-    blocked_until(&call);
-    hold_release();
-    pthread_join(call.thread, NULL);
-    CHECK_OK(call.result);
-    hcq_result result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
-    CHECK(result == HCQ_OK || result == HCQ_ERROR_CANCELLED || result == HCQ_ERROR_CLOSED);
+    for (int closes = 0; closes < 2; closes++) {
+        static blocked_call call;
+        hcq_device *source = closes ? test_open(0, NULL) : dev2();
+        hcq_queue *g = make_graph(), *hold = make_holder(T.dev);
+        hcq_buffer src = make_filled(source, 64, 5), out = make_words(T.dev, 64);
+        uint32_t words[64];
+        hcq_point done;
+        CHECK_OK(closes ? HCQ_OK : hcq_copyout(words, src, 256));
+        CHECK_INDEX(hcq_queue_append(g, hold), 0);
+        CHECK_OK(hcq_queue_access(g, 0, out, HCQ_ARG_OUT));
+        CHECK_INDEX(hcq_queue_copy(g, out, src, 256), 1);
+        CHECK_OK(hcq_queue_submit(g, T.dev, &done));
+        CHECK(word_until(&SEEN->hold_began, 1));
+        test_sleep_ms(2);              /* for the first half, which nothing holds up */
+        if (closes) {
+            close_begins(&call, source);
+            hold_release();
+            CHECK_OK(call_ends(&call));
+            hcq_result result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+            CHECK(result == HCQ_OK || result == HCQ_ERROR_CANCELLED ||
+                  result == HCQ_ERROR_CLOSED);
+        } else {
+            CHECK_OK(hcq_queue_reset(g));
+            memset(make_buffer(source, 256, HCQ_HOST_VISIBLE).host, 0x5b, 256);
+            HOLD_END(done);
+            CHECK_BYTES(out, words, 256);
+        }
+    }
 }
 
 /* The submission that copies by others is over, as the source's device closes; what these still
@@ -184,8 +173,7 @@ TEST(freed_target_of_a_far_copy_stays) {
     hcq_device *source = test_open(0, NULL);
     hcq_queue *q = make_queue(dev2(), HCQ_COPY);
     hcq_point gate = make_gate(T.dev), done;
-    hcq_buffer dst, next;
-    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &dst));
+    hcq_buffer dst = make_buffer(T.dev, 4096, 0);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
     CHECK_INDEX(hcq_queue_copy(q, dst, make_words(source, 1024), 4096), 1);
     CHECK_OK(hcq_queue_submit(q, dev2(), &done));
@@ -196,15 +184,12 @@ TEST(freed_target_of_a_far_copy_stays) {
     while (hcq_device_timeline_value(T.dev) == number && hcq_now_ns() - start < BOUND) {
         mock_sleep(100000);
     }
-    memset(&call, 0, sizeof call);
-    call.device = source;
-    pthread_create(&call.thread, NULL, blocked_close, &call);
+    close_begins(&call, source);
     WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
-    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &next));
+    hcq_buffer next = make_buffer(T.dev, 4096, 0);
     CHECK(next.address != dst.address);
     hold_release();
-    pthread_join(call.thread, NULL);
-    CHECK_OK(call.result);
+    CHECK_OK(call_ends(&call));
     WAIT_OK(held);
     CHECK_OK(hcq_free(next));
 }

@@ -54,18 +54,14 @@ static void fork_wrong(const char *what) {
    so that a few calls of each kind are enough. */
 static void fork_slots_gone(const fork_things *p) {
     static hcq_device_info infos[8];
-    static uint32_t words[64];
-    hcq_point point = hcq_at(p->signal, 1), freed;
-    hcq_signal fresh;
+    hcq_point point = hcq_at(p->signal, 1);
     hcq_buffer buffer;
-    hcq_queue *queue;
     hcq_device *none = NULL;
     uint64_t value;
-    uint32_t count;
+    uint32_t count, word;
     GONE(hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value));
     GONE(hcq_device_synchronize(T.dev, HCQ_FOREVER));
     GONE(hcq_device_release(T.dev));
-    GONE(hcq_profile_start(T.dev, NULL));
     GONE(hcq_driver_devices(p->driver, infos, 8, &count));
     GONE(hcq_driver_open(p->driver, "", NULL, &none));
     GONE(hcq_driver_open_id(p->driver, infos[0].id, NULL, &none));
@@ -74,18 +70,12 @@ static void fork_slots_gone(const fork_things *p) {
     (void)hcq_explain(&point, 1, NULL, 0);
     hcq_driver_release(p->driver);
     GONE(hcq_alloc(T.dev, 64, 0, &buffer));
-    GONE(hcq_import(T.dev, words, sizeof words, 0, &buffer));
-    GONE(hcq_copyin(p->buffer, words, 4));
-    GONE(hcq_free_after(p->buffer, NULL, 0, &freed));
+    GONE(hcq_copyout(&word, p->buffer, 4));
     GONE(hcq_free(p->buffer));
-    GONE(hcq_signal_create(T.dev, 0, &fresh));
     GONE(hcq_signal_value(p->signal, &value));
-    GONE(hcq_signal_set(p->signal, 1));
     GONE(hcq_wait(&point, 1, HCQ_ALL, HCQ_FOREVER));
     GONE(hcq_notify(point, notice_run, NULL, NULL));
     GONE(hcq_notify_cancel(p->notice.id));
-    GONE(hcq_signal_destroy(p->signal));
-    GONE(hcq_queue_create(T.dev, HCQ_COMPUTE, &queue));
     GONE(hcq_submit_and_wait(T.dev, NULL, 0, HCQ_FOREVER, NULL));
 }
 
@@ -207,7 +197,10 @@ TEST(fork_with_work_left) {
 }
 
 /* A thread that stays inside of a call, with whatever that has locked. */
-typedef struct fork_gate { uint32_t armed, inside, open; } fork_gate; /* atomic */
+typedef struct fork_gate {
+    test_memory memory;                /* what its hooks see of it */
+    uint32_t armed, inside, open;      /* atomic */
+} fork_gate;
 
 static void *fork_gate_alloc(void *user, size_t size, size_t align) {
     fork_gate *gate = (fork_gate *)user;
@@ -215,12 +208,7 @@ static void *fork_gate_alloc(void *user, size_t size, size_t align) {
         __atomic_store_n(&gate->inside, 1, __ATOMIC_SEQ_CST);
         word_until(&gate->open, 1);
     }
-    return test_hook_alloc(&T.memory, size, align);
-}
-
-static void fork_gate_free(void *user, void *ptr, size_t size) {
-    (void)user;
-    test_hook_free(&T.memory, ptr, size);
+    return test_hook_alloc(&gate->memory, size, align);
 }
 
 static void *fork_records(void *user) {
@@ -232,11 +220,12 @@ static void *fork_records(void *user) {
 }
 
 TEST(fork_in_the_middle_of_a_call) {
-    fork_gate gate = {0, 0, 0};
+    static fork_gate gate;
     const fork_things p = fork_things_make();
     pthread_t thread;
     void *failed;
-    hcq_device *device = OPEN_WITH(0, .memory = {fork_gate_alloc, fork_gate_free, &gate});
+    memset(&gate, 0, sizeof gate);
+    hcq_device *device = OPEN_WITH(0, .memory = {fork_gate_alloc, test_hook_free, &gate});
     hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
     __atomic_store_n(&gate.armed, 1, __ATOMIC_SEQ_CST);
     CHECK(pthread_create(&thread, NULL, fork_records, queue) == 0);
@@ -246,21 +235,22 @@ TEST(fork_in_the_middle_of_a_call) {
     CHECK(pthread_join(thread, &failed) == 0);
     CHECK(failed == NULL);
     CHECK_OK(hcq_close(device));
+    CHECK_U64(gate.memory.blocks, 0);
     hcq_driver_release(p.driver);
 }
 
-/* Threads that submit and wait, make and free; all of them go on. */
-typedef struct fork_busy {
-    const fork_things *p;
-    uint32_t stop, submits, wrong;
+static struct {
+    fork_things p;
+    hcq_result results[3];             /* of who forks, who submits, who makes and frees */
+    uint32_t over;                     /* atomic */
 } fork_busy;
 
-static hcq_result fork_busy_turn(const fork_busy *b) {
+static hcq_result fork_busy_turn(int submits) {
     hcq_buffer buffer;
     hcq_signal signal;
     hcq_point done;
-    if (b->submits) {
-        TRY(hcq_queue_submit(b->p->queue, T.dev, &done));
+    if (submits) {
+        TRY(hcq_queue_submit(fork_busy.p.queue, T.dev, &done));
         return hcq_wait(&done, 1, HCQ_ALL, BOUND);
     }
     TRY(hcq_alloc(T.dev, 64, HCQ_NO_CACHE, &buffer));
@@ -271,30 +261,26 @@ static hcq_result fork_busy_turn(const fork_busy *b) {
 
 static void *fork_busy_run(void *user) {
     enum { SWIFT = 2000 };             /* a mock that takes no address twice runs out of them */
-    fork_busy *b = (fork_busy *)user;
-    for (int i = 0; __atomic_load_n(&b->stop, __ATOMIC_SEQ_CST) == 0; i++) {
-        if (fork_busy_turn(b) != HCQ_OK) { b->wrong++; }
+    hcq_result *result = (hcq_result *)user;
+    if (result == fork_busy.results) {
+        for (int i = 0; i < (T.quick ? 10 : 50); i++) { fork_once(&fork_busy.p); }
+        __atomic_store_n(&fork_busy.over, 1, __ATOMIC_SEQ_CST);
+    }
+    for (int i = 0; *result == HCQ_OK && !__atomic_load_n(&fork_busy.over, __ATOMIC_SEQ_CST); i++) {
+        *result = fork_busy_turn(result == &fork_busy.results[1]);
         if (i > SWIFT) { test_sleep_ms(1); }
     }
     return NULL;
 }
 
+/* All of them go on. */
 TEST(fork_beside_busy_threads) {
-    enum { N = 2 };
     SKIP_IF(TEST_SANITIZED, "fork leaves the allocators of gcc's sanitizers locked, llvm #96600");
-    const fork_things p = fork_things_make();
-    fork_busy busy[N];
-    pthread_t threads[N];
-    uint32_t forks = T.quick ? 10 : 50;
-    for (uint32_t i = 0; i < N; i++) {
-        busy[i] = (fork_busy){&p, 0, i, 0};
-        CHECK(pthread_create(&threads[i], NULL, fork_busy_run, &busy[i]) == 0);
+    memset(&fork_busy, 0, sizeof fork_busy);
+    fork_busy.p = fork_things_make();
+    run_threads(fork_busy_run, fork_busy.results, sizeof fork_busy.results[0], 3);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(fork_busy.results[i]);
     }
-    for (uint32_t i = 0; i < forks; i++) { fork_once(&p); }
-    for (uint32_t i = 0; i < N; i++) {
-        __atomic_store_n(&busy[i].stop, 1, __ATOMIC_SEQ_CST);
-        CHECK(pthread_join(threads[i], NULL) == 0);
-        CHECK_U64(busy[i].wrong, 0);
-    }
-    hcq_driver_release(p.driver);
+    hcq_driver_release(fork_busy.p.driver);
 }

@@ -29,35 +29,42 @@ TEST(host_command_sees_memory) {
     }
 }
 
-/* A failing host command, or a custom one: the rest does not run, its signals fail,
-   later work of the lane goes on, the timeline advances, the error says where. What was
-   handed over before a host command has run. */
+/* A failing host command, by any negative result, or a custom one: the rest does not run, its
+   signals fail, later work of the lane goes on, the timeline advances. The first error is kept
+   until it is taken, and says where. What was handed over before a host command has run. Other
+   results are no failures, and the queue itself is not spoilt. */
 TEST(commands_fail) {
+    static const int fails[2] = {HCQ_ERROR_LIMIT, -99}, fine[3] = {HCQ_OK, HCQ_TIMEOUT, 77};
     for (int way = 0; way < 4; way++) {
         const int bound = way & 1, custom = way & 2;
-        host_log log = {0, HCQ_ERROR_HOST};
+        host_log log = {0, (hcq_result)fails[bound]};
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_queue *also = make_call(T.dev, HCQ_COMPUTE, host_fails, NULL);
         hcq_buffer a = make_words(T.dev, 8);
         custom_payload p = {a.address + 16, 666, 1234};
         hcq_signal before = make_signal(T.dev, 0), after = make_signal(T.dev, 0);
-        hcq_point done, later, line;
+        hcq_point done, failed, later, line;
         hcq_error_info error;
         CHECK_OK(hcq_queue_label(q, "failing"));
         CHECK_INDEX(record_word(q, a, 1, 4), 0);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(before, 1)), 1);
         CHECK_INDEX(custom ? hcq_queue_custom(q, &custom_type, &p)
                            : hcq_queue_host(q, host_record, &log), 2);
+        p.value = 0;                   /* was copied */
         CHECK_INDEX(record_word(q, a, 2, 4), 3);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(after, 1)), 4);
+        CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 8, 4), hcq_view(a, 16, 4), 4), 5);
         CHECK_INDEX(record_word(next, hcq_view(a, 4, 4), 3, 4), 0);
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        CHECK_OK(hcq_queue_submit(also, T.dev, &failed));
         CHECK_OK(hcq_queue_submit(next, T.dev, &later));
         line = timeline_now(T.dev);
         const hcq_point first = hcq_at(before, 1);
         CHECK(custom || hcq_wait(&first, 1, HCQ_ALL, BOUND) == HCQ_OK);
         WAIT_RESULT(done, HCQ_ERROR_HOST);
         WAIT_RESULT(hcq_at(after, 1), HCQ_ERROR_HOST);
+        WAIT_RESULT(failed, HCQ_ERROR_HOST);
         WAIT_OK(later);
         WAIT_OK(line);                 /* the timeline only orders */
         CHECK_RESULT(test_poll(done), HCQ_ERROR_HOST); /* and the point remembers */
@@ -67,76 +74,25 @@ TEST(commands_fail) {
         CHECK_OK(hcq_device_error_take(T.dev, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_HOST);
         CHECK(strcmp(error.queue, "failing") == 0 && error.command == 2);
+        CHECK(custom || error.native_code == log.result);
         CHECK_OK(hcq_device_error_take(T.dev, &error)); /* was taken */
         CHECK_OK(error.result);
-        log.result = HCQ_OK;           /* the queue itself is not spoilt */
-        p.value = 5;
-        CHECK_OK(custom ? hcq_queue_update_custom(q, 2, &p) : HCQ_OK);
-        CHECK_OK(hcq_signal_reset(before, 0));
-        CHECK_OK(hcq_signal_reset(after, 0));
-        RUN_OK(q, T.dev);
-        WAIT_OK(hcq_at(after, 1));
-        CHECK_U64(READ32(a, 0), 2);
-        CHECK_U64(READ32(a, 4), custom ? 5 : 0);
+        for (uint32_t i = 0; i < 12; i++) {
+            log.result = (hcq_result)fine[i % 3];
+            p.value = 5 + i;
+            CHECK_OK(custom ? hcq_queue_update_custom(q, 2, &p) : HCQ_OK);
+            CHECK_OK(hcq_signal_reset(before, 0));
+            CHECK_OK(hcq_signal_reset(after, 0));
+            RUN_OK(q, T.dev);
+            WAIT_OK(hcq_at(after, 1));
+            CHECK_U64(READ32(a, 0), 2);
+            CHECK_U64(READ32(a, 2), custom ? 5 + i : 0);
+        }
         hcq_queue_destroy(q);
     }
-}
-
-/* Any negative result of a host command is HCQ_ERROR_HOST, and others are none. Of a device's
-   errors the first is kept until it is taken. */
-TEST(results_of_host_commands) {
-    static const int results[4] = {HCQ_TIMEOUT, 77, HCQ_ERROR_LIMIT, -99};
-    hcq_buffer a = make_words(T.dev, 1);
-    hcq_error_info error;
-    for (uint32_t i = 0; i < 4; i++) {
-        host_log log = {0, (hcq_result)results[i]};
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_point done;
-        CHECK_OK(hcq_queue_label(q, i == 2 ? "third" : "another"));
-        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 0);
-        CHECK_INDEX(record_word(q, a, i + 1, 4), 1);
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_RESULT(done, results[i] < 0 ? HCQ_ERROR_HOST : HCQ_OK);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* `log` lives until then */
-        CHECK_U64(READ32(a, 0), i < 2 ? i + 1 : 2);
-    }
-    CHECK_OK(hcq_device_error_take(T.dev, &error));
-    CHECK(error.result == HCQ_ERROR_HOST && strcmp(error.queue, "third") == 0);
-    CHECK(error.native_code == HCQ_ERROR_LIMIT && error.command == 0); /* what it returned */
-    CHECK_OK(hcq_device_error_take(T.dev, &error));
-    CHECK_OK(error.result);
 }
 
 /* ---- commands of a type of the user's own ---- */
-
-static const hcq_custom_type custom_elsewhere = {
-    "elsewhere", 4, {{"OTHER", custom_poke}}, {{0, 0}}, NULL};
-
-TEST(custom_commands) {
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_buffer a = make_words(T.dev, 8);
-        custom_payload p = {a.address, 11, 1234};
-        CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 0);
-        CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 4, 4), a, 4), 1);
-        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        p.value = 0;                   /* was copied */
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_U64(READ32(a, 1), 11);
-        for (uint32_t i = 0; i < 20; i++) {
-            p.value = 20 + i;
-            p.fixed = 99;              /* outside of the updatable range: refused */
-            CHECK_RESULT(hcq_queue_update_custom(q, 0, &p), HCQ_ERROR_INVALID);
-            p.fixed = 1234;
-            CHECK_OK(hcq_queue_update_custom(q, 0, &p));
-            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-            CHECK_U64(READ32(a, 1), 20 + i);
-        }
-        hcq_queue_destroy(q);
-        q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_custom(q, &custom_elsewhere, &p), HCQ_ERROR_UNSUPPORTED);
-    }
-}
 
 static hcq_result custom_keeps(void *user, void *native, const void *payload) {
     (void)native;
@@ -436,13 +392,13 @@ TEST(unordered_work_starves_nobody) {
     T.races_meant = 1;
     enum { FLIGHT = 4 };
     const uint64_t size = 4 << 20, end = hcq_now_ns() + BOUND / 4;
-    hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_point flight[FLIGHT], done;
     uint32_t counter = 0;
+    hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *host = make_call(T.dev, HCQ_COMPUTE, host_counts, &counter);
+    hcq_point flight[FLIGHT], done;
     hcq_buffer a = make_buffer(T.dev, size, 0), b = make_buffer(T.dev, size, 0);
     CHECK_INDEX(hcq_queue_copy(copy, a, b, size), 0);
     CHECK_OK(hcq_queue_bind(copy, T.dev));
-    CHECK_INDEX(hcq_queue_host(host, host_counts, &counter), 0);
     for (uint32_t i = 0; i < FLIGHT; i++) {
         CHECK_OK(SUBMIT(T.dev, copy, &flight[i], .flags = HCQ_UNORDERED));
     }
@@ -466,14 +422,12 @@ static hcq_result host_looks(void *user) { /* how many ran before it, and itself
    may be called, ordered or not, the oldest is first. */
 TEST(host_commands_take_turns) {
     enum { N = 200 };
-    hcq_queue *first = make_queue(T.dev, HCQ_COMPUTE), *looks[3];
+    hcq_queue *first = make_call(T.dev, HCQ_COMPUTE, host_counts, &host_calls), *looks[3];
     uint32_t seen[3];
     hcq_point all = make_gate(T.dev);
     host_calls = 0;
-    CHECK_INDEX(hcq_queue_host(first, host_counts, &host_calls), 0);
     for (int i = 0; i < 3; i++) {
-        looks[i] = make_queue(T.dev, i == 2 ? HCQ_COPY : HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(looks[i], host_looks, &seen[i]), 0);
+        looks[i] = make_call(T.dev, i == 2 ? HCQ_COPY : HCQ_COMPUTE, host_looks, &seen[i]);
     }
     CHECK_OK(submit_queue(looks[0], T.dev, &all, NULL, HCQ_UNORDERED, NULL));
     for (uint32_t i = 0; i < N; i++) {
@@ -494,9 +448,9 @@ TEST(service_thread_can_be_kicked) {
     enum { N = 10 };
     SKIP_IF(is_cpu() || T.variant->test.no_copy_lane, "no service thread, or one lane");
     uint32_t counter = 0;
-    hcq_queue *busy = make_holder(T.dev), *quick = make_queue(T.dev, HCQ_COPY);
+    hcq_queue *busy = make_holder(T.dev);
+    hcq_queue *quick = make_call(T.dev, HCQ_COPY, host_counts, &counter);
     CHECK_INDEX(hcq_queue_host(busy, host_counts, &counter), 1);
-    CHECK_INDEX(hcq_queue_host(quick, host_counts, &counter), 0);
     hcq_point done = hold_start(busy, T.dev);
     for (uint32_t i = 0; i < N; i++) { /* follows nothing: due as soon as it is submitted */
         CHECK_OK(submit_queue(quick, T.dev, NULL, NULL, HCQ_UNORDERED, NULL));

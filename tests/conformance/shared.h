@@ -240,6 +240,13 @@ static hcq_queue *make_filler(hcq_device *device, hcq_buffer buffer, uint8_t byt
     return queue;
 }
 
+/* A queue that calls a function of the host's; the test may record more behind it. */
+static hcq_queue *make_call(hcq_device *device, hcq_queue_kind kind, hcq_host_fn fn, void *user) {
+    hcq_queue *queue = make_queue(device, kind);
+    CHECK_INDEX(hcq_queue_host(queue, fn, user), 0);
+    return queue;
+}
+
 /* Submits it so often, and waits for the end. */
 static hcq_point run_queue(const char *file, int line, hcq_queue *queue, hcq_device *device,
                            uint32_t times) {
@@ -593,6 +600,18 @@ static void blocked_until(blocked_call *b) {
         sleeps = at && at[1] == ' ' && at[2] == 'S' ? sleeps + 1 : 0;
         mock_sleep(200000);
     }
+}
+
+/* Another thread closes it; returns when that sleeps in its call, or has left it. */
+static void close_begins(blocked_call *b, hcq_device *device) {
+    *b = (blocked_call){.device = device};
+    CHECK(pthread_create(&b->thread, NULL, blocked_close, b) == 0);
+    blocked_until(b);
+}
+
+static hcq_result call_ends(blocked_call *b) {
+    pthread_join(b->thread, NULL);
+    return b->result;
 }
 
 /* A device of the mock that is to be lost. It keeps no encoded recordings: what is
