@@ -155,10 +155,6 @@ TEST(transfer_times_out) {
         CHECK(word == 0 || word == 0x19191919u);
         CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), PAGE, 0, BOUND));
         CHECK_U64(READ32(b, 0), READ32(a, 0));
-        CHECK_OK(hcq_free(a));
-        CHECK_OK(hcq_free(b));
-        CHECK_OK(hcq_free(old));
-        CHECK_OK(hcq_free(c));
     }
 }
 
@@ -200,8 +196,9 @@ TEST(transfer_orders_both_timelines) {
     hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(dev2(), HCQ_COPY);
     CHECK_INDEX(record_word(writer, hcq_view(a, 0, 4), 0, 4), 0);
     CHECK_OK(hcq_queue_variable(writer, 0, HCQ_PART_VALUE, 0, 0));
-    CHECK_INDEX(hcq_queue_wait_device(reader, dev2()), 0);
-    CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 1);
+    CHECK_INDEX(record_word(reader, hcq_view(c, 0, 4), 0, 4), 0);
+    CHECK_INDEX(hcq_queue_wait_device(reader, dev2()), 1); /* its own: not for itself */
+    CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 2);
     for (uint64_t i = 1; i <= 50; i++) {
         CHECK_OK(submit_variables(writer, &i, 1, NULL));
         CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 256, 0, BOUND));
