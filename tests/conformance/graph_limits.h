@@ -15,43 +15,30 @@ static hcq_queue *record_dense(uint32_t count, hcq_buffer words) {
     return g;
 }
 
-/* A plan for which there was no memory at one place is not made. */
-TEST(plans_are_whole) {
+/* Prints or binds a graph while its k-th allocation fails; 0: it has not so many. A plan for
+   which there was no memory is not made, nor is a graph bound without; the next try does. */
+static int planned_without_memory(uint32_t count, hcq_buffer words, uint64_t k, int binds) {
     static char text[65536];
-    hcq_buffer words = make_words(T.dev, 300);
-    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count += TEST_SANITIZED ? 3 : 1) {
-        uint64_t k = 0, calls, at;
-        size_t length;
-        do {
-            hcq_queue *g = record_dense(count, words);
-            at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
-            __atomic_store_n(&T.memory.fail_until, at, __ATOMIC_SEQ_CST);
-            __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
-            length = hcq_graph_print(g, 0, text, sizeof text);
-            __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
-            calls = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
-            CHECK((length == 0) == (calls >= at));
-            hcq_queue_destroy(g);
-        } while (calls >= at);
-    }
+    hcq_queue *g = record_dense(count, words);
+    const uint64_t at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + k;
+    allocations_fail(at, at);
+    hcq_result result = binds ? hcq_queue_bind(g, T.dev)
+                        : hcq_graph_print(g, 0, text, sizeof text) != 0 ? HCQ_OK
+                                                                        : HCQ_ERROR_OUT_OF_MEMORY;
+    allocations_fail(0, 0);
+    const int failed = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) >= at;
+    CHECK(result == HCQ_OK ? binds || !failed : result == HCQ_ERROR_OUT_OF_MEMORY && failed);
+    CHECK_OK(binds ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+    hcq_queue_destroy(g);
+    return failed;
 }
 
-/* Nor is one bound without memory; the next try does. */
-TEST(bound_without_memory) {
-    hcq_buffer words = make_words(T.dev, 20);
-    uint64_t k = 0, calls, at;
-    do {
-        hcq_queue *g = record_dense(20, words);
-        at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
-        __atomic_store_n(&T.memory.fail_until, at, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
-        hcq_result result = hcq_queue_bind(g, T.dev);
-        __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
-        calls = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
-        CHECK(result == HCQ_OK || (result == HCQ_ERROR_OUT_OF_MEMORY && calls >= at));
-        CHECK_OK(hcq_queue_bind(g, T.dev));
-        hcq_queue_destroy(g);
-    } while (calls >= at);
+TEST(plans_are_whole) {
+    hcq_buffer words = make_words(T.dev, 300);
+    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count += TEST_SANITIZED ? 3 : 1) {
+        for (uint64_t k = 1; planned_without_memory(count, words, k, 0); k++) { }
+    }
+    for (uint64_t k = 1; planned_without_memory(20, words, k, 1); k++) { }
 }
 
 /* ---- what was recorded ---- */
@@ -183,7 +170,6 @@ TEST(launches_beyond_the_parked_limit) {
         RUN_OK(g, home);
         CHECK_U64(READ32(a, 0), accepted + 1);
         CHECK_U64(READ32(b, 0), accepted + 1);
-        hcq_queue_destroy(g);
     }
     T.dev = keep;
     CHECK_OK(hcq_close(limited));
@@ -215,7 +201,6 @@ TEST(freed_while_a_launch_needs_it) {
         hold_release();
         WAIT_OK(done);
         CHECK_OK(hcq_free(next));
-        hcq_queue_destroy(g);
     }
 }
 
@@ -413,7 +398,6 @@ TEST(graph_outlives_a_device) {
         CHECK_OK(hcq_close(device));
         again = test_open(0, NULL);
         CHECK_INDEX(record_word(other, hole, 1, 4), HCQ_ERROR_CLOSED);
-        hcq_queue_destroy(other);
         input = make_words(again, 1);
         for (int i = 0; i < 2; i++) {
             char text[16];
@@ -426,7 +410,6 @@ TEST(graph_outlives_a_device) {
         LAUNCH(g);
         CHECK_U64(READ32(word, 0), 2);
         CHECK_OK(hcq_close(again));
-        hcq_queue_destroy(g);
     }
 }
 
@@ -464,6 +447,5 @@ TEST(launch_is_explained) {
         hold_release();
         WAIT_OK(done);
         SAYS(explain(done), "reached");
-        hcq_queue_destroy(g);
     }
 }
