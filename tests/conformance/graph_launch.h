@@ -49,8 +49,6 @@ TEST(launch_beside_other_work) {
         GATE_END(gate, done);
         WAIT_OK(earlier);
         CHECK(mark_at(0) && mark_at(1));
-        hcq_queue_destroy(q);
-        hcq_queue_destroy(t.g);
     }
 }
 
@@ -85,7 +83,6 @@ TEST(later_work_follows_a_launch) {
         }
         CHECK_OK(hcq_wait(later, 6, HCQ_ALL, BOUND));
         WAIT_OK(done);
-        hcq_queue_destroy(t.g);
     }
 }
 

@@ -127,8 +127,6 @@ TEST(profile_of_eager_copies) {
         }
         CHECK_U64(bytes, size);
         CHECK(memcmp(from, to, size) == 0);
-        CHECK_OK(hcq_free(a));
-        CHECK_OK(hcq_free(b));
     }
     free(from);
     free(to);
@@ -564,21 +562,21 @@ typedef struct toggler {
     hcq_result result;
 } toggler;
 
+static hcq_result toggle_once(void) {
+    const hcq_profile_desc desc = {.events = 4096}; /* a summary sorts them */
+    uint32_t count;
+    TRY(hcq_profile_start(T.dev, &desc));
+    TRY(hcq_profile_events(T.dev, profiled, PROFILE_EVENTS, &count, NULL));
+    for (int i = 0; i < 10; i++) {
+        (void)hcq_profile_print(&T.dev, 1, HCQ_PROFILE_SUMMARY, NULL, 0);
+    }
+    return hcq_profile_stop(T.dev);
+}
+
 static void *toggler_run(void *user) {
     toggler *t = (toggler *)user;
-    uint32_t count;
     while (!__atomic_load_n(&t->stop, __ATOMIC_ACQUIRE) && t->result == HCQ_OK) {
-        const hcq_profile_desc desc = {.events = 4096}; /* a summary sorts them */
-        t->result = hcq_profile_start(T.dev, &desc);
-        if (t->result == HCQ_OK) {
-            t->result = hcq_profile_events(T.dev, profiled, PROFILE_EVENTS, &count, NULL);
-        }
-        for (int i = 0; i < 10; i++) {
-            (void)hcq_profile_print(&T.dev, 1, HCQ_PROFILE_SUMMARY, NULL, 0);
-        }
-        if (t->result == HCQ_OK) {
-            t->result = hcq_profile_stop(T.dev);
-        }
+        t->result = toggle_once();
         __atomic_add_fetch(&t->turns, 1, __ATOMIC_RELEASE);
     }
     return NULL;

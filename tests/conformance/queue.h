@@ -184,13 +184,10 @@ TEST(grids) {
         const hcq_dims ran = block.x ? block : hcq_dim(1, 1, 1);
         hcq_buffer sum = make_words(T.dev, 2), map = make_words(T.dev, N);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_signal s = make_signal(T.dev, 0);
         grid_args args = {sum.address, map.address, grid, ran};
         CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, grid, block), 0);
         CHECK_OK(hcq_queue_update_exec(q, 0, NULL, &block)); /* {0,0,0}: as recording */
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        WAIT_OK(hcq_at(s, 1));
+        RUN_OK(q, T.dev);
         uint32_t threads = ran.x * ran.y * ran.z, blocks = grid.x * grid.y * grid.z;
         uint64_t total = 0;
         CHECK_OK(hcq_copyout(&total, sum, 8));
@@ -199,7 +196,6 @@ TEST(grids) {
         for (uint32_t j = 0; j < N; j++) {
             CHECK_U64(seen[j], j < blocks ? threads : 0); /* each block once */
         }
-        hcq_queue_destroy(q);
     }
 }
 
@@ -245,7 +241,6 @@ TEST(empty_grids) {
             CHECK_OK(hcq_copyout(&total, sum, 8));
             CHECK_U64(total, zeros ? 0 : 24);
         }
-        hcq_queue_destroy(q);
     }
 }
 
@@ -499,6 +494,5 @@ TEST(large_arguments) {
         memset(&args, 0, sizeof args);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         CHECK_U64(READ32(a, 0), want);
-        hcq_queue_destroy(q);
     }
 }

@@ -60,7 +60,6 @@ TEST(updates_of_each_kind) {
         CHECK_OK(hcq_queue_command(q, 1, &cmd));
         CHECK(cmd.grid.x == 32 && cmd.block.x == 2);
         CHECK_U64(((const add_args *)cmd.args)->value, 10);
-        hcq_queue_destroy(q);
     }
 }
 
@@ -109,7 +108,6 @@ TEST(variables_of_each_kind) {
                 CHECK_BYTES(buffers[k], words[k], sizeof words[k]);
             }
         }
-        hcq_queue_destroy(q);
     }
 }
 
@@ -161,7 +159,6 @@ TEST(bound_queues_are_encoded_once) {
         CHECK(end.patched <= begun.patched + 2 * ROUNDS + 8);
         CHECK_U64(READ32(a[0], 6), 2 * ROUNDS + FIRST);
         CHECK_U64(READ32(a[graph], UPDATED), ROUNDS + FIRST + ROUNDS * (ROUNDS - 1) / 2);
-        hcq_queue_destroy(q);
     }
 }
 
