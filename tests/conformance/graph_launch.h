@@ -10,7 +10,6 @@ static void probe_lane(hcq_device *device) {
     CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
     CHECK_OK(submit_queue(q, device, NULL, NULL, HCQ_UNORDERED, &done));
     WAIT_OK(done);
-    hcq_queue_destroy(q);
 }
 
 static void probe_lanes(int wanted) {
@@ -183,7 +182,6 @@ static void one_gate_case(const gate_end *ends, int bound, uint32_t flags) {
     CHECK(want != HCQ_OK || hcq_submit(T.dev, &s, 1, &done) == HCQ_ERROR_INVALID); /* no rise */
     LAUNCH(t.g);
     CHECK(mark_at(0) && mark_at(1));
-    hcq_queue_destroy(t.g);
 }
 
 TEST(launch_with_waits_and_signals) {

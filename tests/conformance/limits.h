@@ -80,10 +80,6 @@ TEST(any_number_of_waits) {
             }
             CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
             GATE_END(waits[last], done);
-            for (uint32_t i = 0; i < n; i++) {
-                CHECK_OK(hcq_signal_destroy(waits[i].signal));
-            }
-            hcq_queue_destroy(q);
         }
     }
 }
@@ -137,7 +133,6 @@ TEST(any_number_of_commands) {
             CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
             total += n;
             CHECK_U64(READ32(word, 0), total);
-            hcq_queue_destroy(q);
         }
     }
 }
@@ -293,7 +288,6 @@ TEST(writes_of_every_size) {
                          number ? HCQ_OK : HCQ_ERROR_INVALID);
         }
         CHECK_RESULT((hcq_result)hcq_queue_write(q, to, bytes, 65537), HCQ_ERROR_INVALID);
-        hcq_queue_destroy(q);
     }
 }
 
@@ -330,7 +324,6 @@ static hcq_result graph_on_lanes(hcq_device *const *devices, uint32_t n, uint64_
     if (result == HCQ_OK) {
         RUN_OK(g, devices[0]);
     }
-    hcq_queue_destroy(g);
     return result;
 }
 

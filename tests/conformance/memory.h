@@ -218,11 +218,10 @@ TEST(imports_side_by_side) {
 
 /* The one that another device still uses is not in the way of one that nobody does. */
 TEST(freed_blocks_wait_for_their_devices) {
-    hcq_signal gate = make_signal(dev2(), 0);
     hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
-    hcq_point done;
+    hcq_point gate = make_gate(dev2()), done;
     hcq_buffer a = make_buffer(T.dev, 12345, 0), b = make_buffer(T.dev, 12345, 0);
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+    CHECK_INDEX(hcq_queue_wait(q, gate), 0);
     SKIP_IF(hcq_queue_fill(q, a, 4, 1, 4) < 0, "devices do not see each other's memory");
     CHECK_OK(hcq_queue_submit(q, dev2(), &done));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
@@ -233,8 +232,7 @@ TEST(freed_blocks_wait_for_their_devices) {
     CHECK(d.address != a.address);
     CHECK_OK(hcq_trim(T.dev, 0));
     CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 12345);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(done);
+    GATE_END(gate, done);
     CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
     hcq_buffer e = make_buffer(T.dev, 12345, 0);
     CHECK_U64(e.address, a.address);

@@ -220,22 +220,19 @@ TEST(sixteen_queues_at_most) {
 /* What was checked once is checked again when it may have changed: refused, never a
    crash. Recordings keep their programs. */
 TEST(stale_checks) {
-    enum { APPENDED, WAITS, FILLS, ADDS, RECORDINGS };
+    enum { APPENDED, FILLS, ADDS, RECORDINGS };
     hcq_queue *late[RECORDINGS], *fills = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *p = make_queue(T.dev, HCQ_COMPUTE), *c = make_queue(T.dev, HCQ_COPY);
     hcq_buffer gone = make_words(T.dev, 16), little = make_words(T.dev, 16);
-    hcq_signal s = make_signal(T.dev, 1);
     hcq_program *add = make_add(T.dev);
     for (int i = 0; i < RECORDINGS; i++) {
         late[i] = make_queue(T.dev, HCQ_COMPUTE);
     }
     CHECK_INDEX(hcq_queue_fill(fills, gone, 64, 1, 4), 0);
-    CHECK_INDEX(hcq_queue_wait(late[WAITS], hcq_at(s, 1)), 0);
     CHECK_INDEX(hcq_queue_fill(late[FILLS], gone, 64, 1, 4), 0);
     CHECK_INDEX(record_add(late[ADDS], add, gone, 0, 1), 0);
     CHECK_INDEX(record_add(p, add, little, 0, 1), 0);
     CHECK_OK(hcq_queue_bind(late[FILLS], T.dev));
-    CHECK_OK(hcq_signal_destroy(s));
     CHECK_OK(hcq_free(gone));
     hcq_program_destroy(add);
     CHECK_INDEX(hcq_queue_append(late[APPENDED], fills), 0);

@@ -33,21 +33,6 @@ static void place_check(const place *p, const unsigned char *want) {
     }
 }
 
-static place make_place(hcq_device *device, uint32_t flags) {
-    place p = {0};
-    if (device) {
-        CHECK_OK(hcq_alloc(device, END_BYTES, flags, &p.buffer));
-    } else {
-        p.host = (unsigned char *)malloc(END_BYTES);
-    }
-    return p;
-}
-
-static void drop_place(const place *p) {
-    free(p->host);
-    CHECK_OK(p->host ? HCQ_OK : hcq_free(p->buffer));
-}
-
 /* Both whole places are known before and after: nothing else is written. */
 static void transfer_once(const place *to, const place *from, uint32_t size, uint32_t flags) {
     static unsigned char in[END_BYTES], out[END_BYTES];
@@ -64,22 +49,24 @@ static void transfer_once(const place *to, const place *from, uint32_t size, uin
 /* Nothing is kept of a device that took part and is closed. */
 TEST(transfer_every_way) {
     static const uint32_t sizes[] = {1, 4097, TEST_SANITIZED ? 20011 : 100003};
+    static unsigned char host[2][END_BYTES];
     test_memory memory = {0};          /* small: the large ones need many batches */
     hcq_device *small = OPEN_WITH(0, .memory = {test_hook_alloc, test_hook_free, &memory},
                                   .staging_bytes = 4096, .staging_count = 3);
     hcq_device *other = open_other_backend();
-    const place places[ENDS] = {make_place(NULL, 0), make_place(T.dev, 0),
-                                make_place(dev2(), HCQ_HOST_VISIBLE), make_place(small, 0),
-                                make_place(other, 0)};
-    for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
-        const place *to = &places[i % ENDS], *from = &places[i / ENDS % ENDS];
-        const place twin = make_place(to->host ? NULL : to->buffer.device, 0);
-        transfer_once(to, to == from ? &twin : from, sizes[i / ENDS / ENDS % 3],
-                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0); /* twin: within one */
-        drop_place(&twin);
+    place places[2][ENDS];             /* one, and one in the same memory */
+    for (int i = 0; i < 2; i++) {
+        const place each[ENDS] = {{.host = host[i]},
+                                  {.buffer = make_buffer(T.dev, END_BYTES, 0)},
+                                  {.buffer = make_buffer(dev2(), END_BYTES, HCQ_HOST_VISIBLE)},
+                                  {.buffer = make_buffer(small, END_BYTES, 0)},
+                                  {.buffer = make_buffer(other, END_BYTES, 0)}};
+        memcpy(places[i], each, sizeof each);
     }
-    for (int i = 0; i < ENDS; i++) {
-        drop_place(&places[i]);
+    for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
+        transfer_once(&places[0][i % ENDS], &places[1][i / ENDS % ENDS],
+                      sizes[i / ENDS / ENDS % 3],
+                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0);
     }
     CHECK_OK(hcq_close(small));
     CHECK_U64(memory.blocks, 0);

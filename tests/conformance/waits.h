@@ -14,14 +14,12 @@ TEST(wait_all_any) {
     const hcq_point reached = hcq_at(up, 10), pending = hcq_at(low, 1);
     const hcq_point failed = hcq_at(lost, 5), failed2 = hcq_at(hosted, 5);
     const hcq_point old = hcq_at(lost, 4), stale = hcq_at(gone, 1);
-    hcq_point list[8];
     CHECK_OK(hcq_wait(NULL, 0, HCQ_ALL, 0));
     CHECK_OK(hcq_wait(NULL, 0, HCQ_ANY, HCQ_FOREVER));
 #define CASE(all, any, ...) \
     do { \
-        const hcq_point make[] = {__VA_ARGS__}; \
-        memcpy(list, make, sizeof make); \
-        check_wait_orders(list, (uint32_t)(sizeof make / sizeof make[0]), (all), (any)); \
+        const hcq_point list[] = {__VA_ARGS__}; \
+        check_wait_orders(list, (uint32_t)(sizeof list / sizeof list[0]), (all), (any)); \
     } while (0)
     CASE(HCQ_OK, HCQ_OK, reached);
     CASE(HCQ_TIMEOUT, HCQ_TIMEOUT, pending);
