@@ -81,25 +81,6 @@ static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
 
 #define CHECK_SAME(got, want) check_same(__FILE__, __LINE__, (got), (want))
 
-/* The next numbers of both devices: a launch takes one for each of the lanes that it uses there,
-   and another for its end on its own device; what is refused takes none. */
-typedef struct next_numbers { uint64_t own, other; } next_numbers;
-
-static next_numbers numbers_now(void) {
-    next_numbers n = {hcq_device_timeline_value(T.dev), hcq_device_timeline_value(dev2())};
-    return n;
-}
-
-static void check_numbers(const char *file, int line, hcq_device *home, next_numbers before,
-                          uint64_t taken) {
-    next_numbers now = numbers_now();
-    uint64_t own = home == T.dev ? 2 : 1;
-    test_number(file, line, "the next number", now.own, before.own + own * taken);
-    test_number(file, line, "the other's next number", now.other, before.other + (3 - own) * taken);
-}
-#define CHECK_TAKEN(home, before, taken) \
-    check_numbers(__FILE__, __LINE__, (home), (before), (taken))
-
 /* A mark on each of the two devices, independent of each other, not yet run. */
 typedef struct two_marks {
     hcq_queue *g;

@@ -129,34 +129,33 @@ TEST(parked_limit_refuses) {
 }
 
 typedef struct chain {
-    uint32_t count;
+    hcq_signal signal;
+    hcq_point end;
     int fails;
     hcq_result result;
 } chain;
 
 static void *chain_run(void *user) {
     chain *c = (chain *)user;
-    hcq_signal t = {0};
-    c->result = hcq_signal_create(T.dev, 0, &t);
-    for (uint32_t i = 1; i <= c->count && c->result == HCQ_OK; i++) {
-        const uint32_t at = c->fails ? i : c->count + 1 - i; /* the last one first */
-        hcq_point wait = hcq_at(t, at), raise = hcq_at(t, at + 1);
-        c->result = submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, NULL);
-    }
+    c->result = c->fails ? hcq_signal_fail(c->signal, HCQ_ERROR_HOST, NULL)
+                         : hcq_signal_set(c->signal, 1);
     if (c->result == HCQ_OK) {
-        c->result = c->fails ? hcq_signal_fail(t, HCQ_ERROR_HOST, NULL) : hcq_signal_set(t, 1);
-    }
-    if (c->result == HCQ_OK) {
-        hcq_point end = hcq_at(t, c->count + 1);
-        c->result = hcq_wait(&end, 1, HCQ_ALL, 60 * SECOND);
+        c->result = hcq_wait(&c->end, 1, HCQ_ALL, BOUND);
     }
     return NULL;
 }
 
 /* Each release brings about the next one, by a raise or by a failure. */
 TEST(chain_on_a_small_stack) {
+    enum { LINKS = 10000 };
     for (int fails = 0; fails < 2; fails++) {
-        chain c = {10000, fails, HCQ_OK};
+        hcq_signal t = make_signal(T.dev, 0);
+        chain c = {t, hcq_at(t, LINKS + 1), fails, HCQ_OK};
+        for (uint64_t i = 1; i <= LINKS; i++) {
+            const uint64_t at = fails ? i : LINKS + 1 - i; /* the last one first */
+            hcq_point wait = hcq_at(t, at), raise = hcq_at(t, at + 1);
+            CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, NULL));
+        }
         on_a_small_stack(chain_run, &c);
         CHECK_RESULT(c.result, fails ? HCQ_ERROR_HOST : HCQ_OK);
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
