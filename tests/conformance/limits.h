@@ -188,8 +188,8 @@ TEST(copies_around_every_size) {
                                      65 * 4096, 128 * 4096};
     static const uint32_t offsets[] = {4, 5, 7, 4095};
     enum { MOST = 128 * 4096 + 1, ALL = MOST + 4200 };
-    unsigned char *in = (unsigned char *)malloc(MOST + 64), *out = (unsigned char *)malloc(ALL);
-    fill_pattern(in, MOST + 64, T.seed);
+    static unsigned char in[MOST + 64], out[ALL];
+    fill_pattern(in, sizeof in, T.seed);
     for (uint32_t way = 0; way < 2; way++) {
         hcq_device *device = OPEN_WITH(0, .staging_bytes = way ? 4096 : 0,
                                        .staging_count = way ? 130 : 0);
@@ -209,8 +209,6 @@ TEST(copies_around_every_size) {
         }
         CHECK_OK(hcq_close(device));
     }
-    free(in);
-    free(out);
 }
 
 /* ---- what is refused ---- */

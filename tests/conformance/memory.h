@@ -110,8 +110,7 @@ TEST(eager_calls_follow_all_lanes) {
     enum { ROUNDS = 12, BYTES = 200000 };
     hcq_buffer a = make_buffer(T.dev, BYTES, HCQ_ZEROED), b = make_buffer(T.dev, BYTES, HCQ_ZEROED);
     hcq_buffer c = make_buffer(T.dev, BYTES, HCQ_ZEROED);
-    unsigned char *bytes = (unsigned char *)malloc(BYTES), *want = (unsigned char *)malloc(BYTES);
-    unsigned char *got = (unsigned char *)malloc(BYTES);
+    static unsigned char bytes[BYTES], want[BYTES], got[BYTES];
     const hcq_transfer_end host = hcq_transfer_host(bytes, BYTES), end = hcq_transfer_device(a);
     hcq_queue *left = make_queue(T.dev, HCQ_COMPUTE), *right = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(left, b, a, BYTES), 0);
@@ -131,9 +130,6 @@ TEST(eager_calls_follow_all_lanes) {
         CHECK(memcmp(got, want, BYTES) == 0);
         CHECK_BYTES(b, want, BYTES);
     }
-    free(bytes);
-    free(want);
-    free(got);
 }
 
 static uint64_t cached(hcq_device *device) {
@@ -212,8 +208,6 @@ TEST(imports_side_by_side) {
             if (!meets) { CHECK_OK(hcq_free(c)); }
         }
     }
-    CHECK_OK(hcq_free(a));
-    CHECK_OK(hcq_free(b));
 }
 
 /* The one that another device still uses is not in the way of one that nobody does. */

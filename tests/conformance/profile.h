@@ -85,11 +85,8 @@ TEST(profile_of_eager_copies) {
     enum { SMALL = 64, LARGE = (5 << 20) + 4, WAYS = 5 };
     NEED_PROFILE();
     const hcq_profile_desc desc = {.events = 256};
-    uint8_t *from = calloc(1, LARGE), *to = calloc(1, LARGE);
-    for (uint32_t i = 0; i < 251; i++) { from[i] = (uint8_t)i; }
-    for (uint32_t i = 251; i < LARGE; i *= 2) {
-        memcpy(from + i, from, i < LARGE - i ? i : LARGE - i);
-    }
+    static unsigned char from[LARGE], to[LARGE];
+    fill_pattern(from, LARGE, T.seed);
     for (int turn = 0; turn < 4 * WAYS; turn++) {
         const int way = turn % WAYS;
         const uint64_t size = turn / WAYS % 2 ? LARGE : SMALL;
@@ -128,8 +125,6 @@ TEST(profile_of_eager_copies) {
         CHECK_U64(bytes, size);
         CHECK(memcmp(from, to, size) == 0);
     }
-    free(from);
-    free(to);
 }
 
 /* Few, then a bound queue many times in flight: each submission has its own times. */

@@ -276,7 +276,7 @@ TEST(transfer_lists_at_random) {
 TEST(transfer_large_updates) {
     enum { BYTES = 300001, N = 6 };
     hcq_device *device = OPEN_WITH(0, .staging_bytes = 4096, .staging_count = 2);
-    unsigned char *data = (unsigned char *)malloc(BYTES);
+    static unsigned char data[BYTES];
     uint64_t bytes[2] = {0, 0}, allocated[2] = {0, 0};
     hcq_buffer a[N];
     for (uint32_t i = 0; i < N; i++) {
@@ -304,7 +304,6 @@ TEST(transfer_large_updates) {
     CHECK_U64(allocated[1], allocated[0]);
     CHECK(bytes[1] <= bytes[0] + 65536);
     CHECK_OK(hcq_close(device));
-    free(data);
 }
 
 /* They have a lane of their own where the device has one for copies, and fail
