@@ -329,8 +329,7 @@ static void *eager_worker_run(void *user) {
                 hcq_copyout(out, dst, size) == HCQ_OK && memcmp(in, out, size) == 0 &&
                 eager_step(g, w->from, size, in);
     }
-    hcq_queue_destroy(g);
-    w->right = right && hcq_free(src) == HCQ_OK;
+    w->right = right;
     return NULL;
 }
 

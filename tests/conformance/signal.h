@@ -24,7 +24,6 @@ TEST(signal_values) {
         CHECK_OK(i ? submit_lists(T.dev, NULL, &raise, 0, NULL) : HCQ_OK);
         WAIT_OK(raise);
         CHECK_VALUE(queued, HCQ_OK, values[i]);
-        CHECK_OK(hcq_signal_destroy(made.signal));
     }
     CHECK_RESULT(hcq_signal_set(host, (uint64_t)INT64_MAX + 1), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_signal_create(T.dev, (uint64_t)INT64_MAX + 1, &s), HCQ_ERROR_INVALID);
