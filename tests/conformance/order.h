@@ -247,6 +247,7 @@ TEST(stale_checks) {
     CHECK_RESULT(submit_variables(c, &size, 1, NULL), HCQ_ERROR_INVALID);
     size = 64;
     CHECK_OK(submit_variables(c, &size, 1, NULL));
+    CHECK_INDEX(hcq_queue_append(c, p), HCQ_ERROR_INVALID); /* an exec on a copy queue */
 }
 
 /* Whatever a submission, or a launch, needs may go once it is submitted, held or not. */
