@@ -157,11 +157,12 @@ TEST(launches_beyond_the_parked_limit) {
         uint32_t accepted = 0;
         CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
         CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
-        for (; result == HCQ_OK; accepted += result == HCQ_OK) {
+        while (result == HCQ_OK && accepted < 100) {
             last = done;
             own = hcq_device_timeline_value(T.dev);
             other = hcq_device_timeline_value(dev2());
-            result = accepted < 100 ? submit_behind(g, home, &gate, &done) : HCQ_TIMEOUT;
+            result = submit_behind(g, home, &gate, &done);
+            accepted += result == HCQ_OK;
         }
         CHECK_RESULT(result, HCQ_ERROR_LIMIT);
         CHECK(accepted > 0 && accepted <= 12);
@@ -237,7 +238,6 @@ TEST(device_of_a_launch_is_closed) {
         hcq_device *device = test_open(0, NULL);
         hcq_device *home = way % 2 ? device : T.dev, *other = way % 2 ? T.dev : device;
         hcq_queue *g = make_chain(home, home, other, 3, 0);
-        hcq_buffer word = make_words(T.dev, 1);
         hcq_point gate = make_gate(dev2()), raise = hcq_at(make_signal(dev2(), 0), 1), done;
         CHECK_OK(way / 2 ? hcq_queue_bind(g, home) : HCQ_OK);
         CHECK_OK(submit_queue(g, home, &gate, &raise, 0, &done));
@@ -248,14 +248,6 @@ TEST(device_of_a_launch_is_closed) {
         WAIT_RESULT(raise, HCQ_ERROR_CANCELLED);
         goes_on(T.dev);
         CHECK(!mark_at(1) && !mark_at(2) && !(way % 2 && mark_at(0)));
-        if (way % 2 == 0) {            /* the graph is still there, its device is not */
-            CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED);
-            CHECK_RESULT(hcq_queue_bind(g, T.dev), HCQ_ERROR_CLOSED);
-            CHECK_OK(hcq_queue_reset(g));
-            CHECK_INDEX(record_word(g, word, 6, 4), 0);
-            LAUNCH(g);
-            CHECK_U64(READ32(word, 0), 6);
-        }
     }
 }
 

@@ -55,7 +55,8 @@ TEST(a_repeated_value_gets_one_answer) {
         const hcq_point falling[2] = {five, hcq_at(s, 4)};
         hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_signal(q, recorded ? five : hcq_at(other, 1)), 0);
-        CHECK_RESULT(SUBMIT(dev2(), q, NULL, .signals = falling, /* the recording's again; lower */
+        /* What the recording raises it to, or a lower value behind it. */
+        CHECK_RESULT(SUBMIT(dev2(), q, NULL, .signals = falling,
                             .signal_count = recorded ? 1 : 2), HCQ_ERROR_INVALID);
         if (way == RUNNING) {
             first = hold_device(T.dev, &five);
