@@ -319,9 +319,8 @@ TEST(imports_of_one_memory) {
 TEST(empty_is_kept) {
     for (int way = 0; way < 4; way++) { /* on either device, bound or not */
         hcq_device *device = way % 2 ? dev2() : T.dev;
-        hcq_buffer out, e;
+        hcq_buffer out = make_buffer(device, 8, HCQ_HOST_VISIBLE | HCQ_ZEROED), e;
         hcq_queue *g = make_graph();
-        CHECK_OK(hcq_alloc(device, 8, HCQ_HOST_VISIBLE | HCQ_ZEROED, &out));
         const uint32_t *words = (const uint32_t *)out.host;
         const uint64_t bytes = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
         CHECK_INDEX(hcq_graph_alloc(g, device, 80000, HCQ_ZEROED, &e), 0);
@@ -349,9 +348,8 @@ TEST(empty_is_kept) {
 /* A graph's own memory is none that earlier work still uses: a launch may overlap that. */
 TEST(empty_is_idle_before) {
     hcq_queue *hold = make_holder(T.dev), *g = make_graph();
-    hcq_buffer busy, e;
+    hcq_buffer busy = make_buffer(T.dev, 5000, 0), e;
     hcq_point next;
-    CHECK_OK(hcq_alloc(T.dev, 5000, 0, &busy));
     CHECK_INDEX(hcq_queue_fill(hold, busy, 5000, 1, 4), 1);
     CHECK_INDEX(hcq_graph_alloc(g, T.dev, 5000, 0, &e), 0);
     CHECK_INDEX(hcq_queue_fill(g, e, 5000, 2, 4), 1);

@@ -186,10 +186,9 @@ TEST(freed_while_a_launch_needs_it) {
     for (int way = 0; way < ways; way++) { /* whose it is, who uses it; bound */
         hcq_device *owner = way / 4 == 1 ? dev2() : T.dev, *device = way / 4 == 2 ? dev2() : T.dev;
         hcq_queue *g = make_graph();
-        hcq_buffer mine, next;
+        hcq_buffer mine = make_buffer(owner, 4096, 0);
         hcq_point done;
         marks_reset();
-        CHECK_OK(hcq_alloc(owner, 4096, 0, &mine));
         hcq_buffer used = way % 2 ? hcq_graph_input(g, 0, owner, 4096) : mine;
         CHECK_INDEX(record_mark(g, make_mark(device), used, 0, 1), 0);
         CHECK_OK(way / 2 % 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
@@ -198,7 +197,7 @@ TEST(freed_while_a_launch_needs_it) {
         mark_chance(0);
         CHECK_RESULT(test_poll(timeline_now(owner)), HCQ_TIMEOUT);
         CHECK_OK(hcq_free(mine));
-        CHECK_OK(hcq_alloc(owner, 4096, 0, &next));
+        hcq_buffer next = make_buffer(owner, 4096, 0);
         CHECK(next.address != mine.address);
         hold_release();
         WAIT_OK(done);

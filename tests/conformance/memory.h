@@ -31,11 +31,9 @@ TEST(memory_for_writing) {
     enum { BYTES = 100000 };
     static unsigned char want[BYTES], got[BYTES];
     const int apart = !has_feature(HCQ_FEATURE_HOST_MEMORY);
-    hcq_buffer b, other, again;
-    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_HOST_WRITES, &b));
+    hcq_buffer b = make_buffer(T.dev, BYTES, HCQ_HOST_WRITES), other = make_buffer(T.dev, BYTES, 0);
     fill_pattern(want, BYTES, 1);
     memcpy(b.host, want, BYTES);
-    CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &other));
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(q, other, b, BYTES), 0);
     RUN_OK(q, T.dev);
@@ -54,17 +52,17 @@ TEST(memory_for_writing) {
     }
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_free(b));
-    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_HOST_VISIBLE, &other));
+    other = make_buffer(T.dev, BYTES, HCQ_HOST_VISIBLE);
     CHECK_U64(other.address == b.address, !apart);
-    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_HOST_WRITES | HCQ_HOST_VISIBLE, &again));
+    hcq_buffer again = make_buffer(T.dev, BYTES, HCQ_HOST_WRITES | HCQ_HOST_VISIBLE);
     CHECK(again.host != NULL && (again.address == b.address) == apart);
 }
 
 /* From any address in a living buffer of the device to its end, and nowhere else. */
 TEST(buffers_by_address) {
     static char text[64];
-    hcq_buffer a = make_words(T.dev, 64), visible, got, imported;
-    CHECK_OK(hcq_alloc(T.dev, 1000, HCQ_HOST_VISIBLE, &visible));
+    hcq_buffer a = make_words(T.dev, 64), visible = make_buffer(T.dev, 1000, HCQ_HOST_VISIBLE);
+    hcq_buffer got, imported;
     hcq_buffer list[] = {a, visible, {0, 0, NULL, NULL, 0}};
     if (has_feature(HCQ_FEATURE_IMPORT)) {
         CHECK_OK(hcq_import(T.dev, text, sizeof text, 0, &imported));

@@ -248,7 +248,7 @@ TEST(transfer_lists_at_random) {
     m = (transfer_model){.random = T.seed};
     for (int i = 0; i < 3; i++) {
         hcq_device *owner = i == 2 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
-        CHECK_OK(hcq_alloc(owner, 4096, HCQ_ZEROED, &m.buffers[i]));
+        m.buffers[i] = make_words(owner, 1024);
     }
     CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
     for (int k = 0; k < LISTS; k++) {
@@ -280,7 +280,7 @@ TEST(transfer_large_updates) {
     uint64_t bytes[2] = {0, 0}, allocated[2] = {0, 0};
     hcq_buffer a[N];
     for (uint32_t i = 0; i < N; i++) {
-        CHECK_OK(hcq_alloc(device, BYTES, HCQ_ZEROED, &a[i]));
+        a[i] = make_buffer(device, BYTES, HCQ_ZEROED);
     }
     for (uint32_t round = 0; round < 2; round++) {
         hcq_point gate = make_gate(device), done;
