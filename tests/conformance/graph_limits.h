@@ -15,43 +15,30 @@ static hcq_queue *record_dense(uint32_t count, hcq_buffer words) {
     return g;
 }
 
-/* A plan for which there was no memory at one place is not made. */
-TEST(plans_are_whole) {
+/* Prints or binds a graph while its k-th allocation fails; 0: it has not so many. A plan for
+   which there was no memory is not made, nor is a graph bound without; the next try does. */
+static int planned_without_memory(uint32_t count, hcq_buffer words, uint64_t k, int binds) {
     static char text[65536];
-    hcq_buffer words = make_words(T.dev, 300);
-    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count += TEST_SANITIZED ? 3 : 1) {
-        uint64_t k = 0, calls, at;
-        size_t length;
-        do {
-            hcq_queue *g = record_dense(count, words);
-            at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
-            __atomic_store_n(&T.memory.fail_until, at, __ATOMIC_SEQ_CST);
-            __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
-            length = hcq_graph_print(g, 0, text, sizeof text);
-            __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
-            calls = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
-            CHECK((length == 0) == (calls >= at));
-            hcq_queue_destroy(g);
-        } while (calls >= at);
-    }
+    hcq_queue *g = record_dense(count, words);
+    const uint64_t at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + k;
+    allocations_fail(at, at);
+    hcq_result result = binds ? hcq_queue_bind(g, T.dev)
+                        : hcq_graph_print(g, 0, text, sizeof text) != 0 ? HCQ_OK
+                                                                        : HCQ_ERROR_OUT_OF_MEMORY;
+    allocations_fail(0, 0);
+    const int failed = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) >= at;
+    CHECK(result == HCQ_OK ? binds || !failed : result == HCQ_ERROR_OUT_OF_MEMORY && failed);
+    CHECK_OK(binds ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+    hcq_queue_destroy(g);
+    return failed;
 }
 
-/* Nor is one bound without memory; the next try does. */
-TEST(bound_without_memory) {
-    hcq_buffer words = make_words(T.dev, 20);
-    uint64_t k = 0, calls, at;
-    do {
-        hcq_queue *g = record_dense(20, words);
-        at = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST) + ++k;
-        __atomic_store_n(&T.memory.fail_until, at, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&T.memory.fail_at, at, __ATOMIC_SEQ_CST);
-        hcq_result result = hcq_queue_bind(g, T.dev);
-        __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
-        calls = __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
-        CHECK(result == HCQ_OK || (result == HCQ_ERROR_OUT_OF_MEMORY && calls >= at));
-        CHECK_OK(hcq_queue_bind(g, T.dev));
-        hcq_queue_destroy(g);
-    } while (calls >= at);
+TEST(plans_are_whole) {
+    hcq_buffer words = make_words(T.dev, 300);
+    for (uint32_t count = 1; count < (T.quick ? 140u : 300u); count += TEST_SANITIZED ? 3 : 1) {
+        for (uint64_t k = 1; planned_without_memory(count, words, k, 0); k++) { }
+    }
+    for (uint64_t k = 1; planned_without_memory(20, words, k, 1); k++) { }
 }
 
 /* ---- what was recorded ---- */
@@ -82,9 +69,7 @@ TEST(graph_as_text) {
             CHECK(memcmp(text, part, sizes[k] - 1) == 0);
             CHECK(part[sizes[k] - 1] == 0 && part[sizes[k]] == 'x');
         }
-        SAYS(text, "first fill");
-        SAYS(text, "SYNC");
-        SAYS(text, "WAIT");
+        SAYS(text, "first fill|SYNC|WAIT");
         CHECK((strstr(text, "digraph") != NULL) == (i % 2 != 0));
         SAYS(text, i % 2 ? "a \\\"quoted\\\\one\\\"" : "a \"quoted\\one\"");
     }
@@ -167,23 +152,26 @@ TEST(launches_beyond_the_parked_limit) {
         hcq_queue *g = make_queue(home, HCQ_GRAPH);
         hcq_buffer a = make_words(T.dev, 1), b = make_words(dev2(), 1);
         hcq_point gate = make_gate(dev2()), done = {{0}, 0}, last = {{0}, 0};
+        uint64_t own = 0, other = 0;
+        hcq_result result = HCQ_OK;
         uint32_t accepted = 0;
         CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
         CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
-        next_numbers before = numbers_now();
-        while (accepted < 100 && submit_behind(g, home, &gate, &done) == HCQ_OK) {
+        while (result == HCQ_OK && accepted < 100) {
             last = done;
-            accepted++;
+            own = hcq_device_timeline_value(T.dev);
+            other = hcq_device_timeline_value(dev2());
+            result = submit_behind(g, home, &gate, &done);
+            accepted += result == HCQ_OK;
         }
+        CHECK_RESULT(result, HCQ_ERROR_LIMIT);
         CHECK(accepted > 0 && accepted <= 12);
-        CHECK_TAKEN(home, before, accepted);
-        CHECK_RESULT(submit_behind(g, home, &gate, &done), HCQ_ERROR_LIMIT);
-        CHECK_TAKEN(home, before, accepted);
+        CHECK_U64(hcq_device_timeline_value(T.dev), own);
+        CHECK_U64(hcq_device_timeline_value(dev2()), other);
         GATE_END(gate, last);
         RUN_OK(g, home);
         CHECK_U64(READ32(a, 0), accepted + 1);
         CHECK_U64(READ32(b, 0), accepted + 1);
-        hcq_queue_destroy(g);
     }
     T.dev = keep;
     CHECK_OK(hcq_close(limited));
@@ -198,10 +186,9 @@ TEST(freed_while_a_launch_needs_it) {
     for (int way = 0; way < ways; way++) { /* whose it is, who uses it; bound */
         hcq_device *owner = way / 4 == 1 ? dev2() : T.dev, *device = way / 4 == 2 ? dev2() : T.dev;
         hcq_queue *g = make_graph();
-        hcq_buffer mine, next;
+        hcq_buffer mine = make_buffer(owner, 4096, 0);
         hcq_point done;
         marks_reset();
-        CHECK_OK(hcq_alloc(owner, 4096, 0, &mine));
         hcq_buffer used = way % 2 ? hcq_graph_input(g, 0, owner, 4096) : mine;
         CHECK_INDEX(record_mark(g, make_mark(device), used, 0, 1), 0);
         CHECK_OK(way / 2 % 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
@@ -210,12 +197,11 @@ TEST(freed_while_a_launch_needs_it) {
         mark_chance(0);
         CHECK_RESULT(test_poll(timeline_now(owner)), HCQ_TIMEOUT);
         CHECK_OK(hcq_free(mine));
-        CHECK_OK(hcq_alloc(owner, 4096, 0, &next));
+        hcq_buffer next = make_buffer(owner, 4096, 0);
         CHECK(next.address != mine.address);
         hold_release();
         WAIT_OK(done);
         CHECK_OK(hcq_free(next));
-        hcq_queue_destroy(g);
     }
 }
 
@@ -251,7 +237,6 @@ TEST(device_of_a_launch_is_closed) {
         hcq_device *device = test_open(0, NULL);
         hcq_device *home = way % 2 ? device : T.dev, *other = way % 2 ? T.dev : device;
         hcq_queue *g = make_chain(home, home, other, 3, 0);
-        hcq_buffer word = make_words(T.dev, 1);
         hcq_point gate = make_gate(dev2()), raise = hcq_at(make_signal(dev2(), 0), 1), done;
         CHECK_OK(way / 2 ? hcq_queue_bind(g, home) : HCQ_OK);
         CHECK_OK(submit_queue(g, home, &gate, &raise, 0, &done));
@@ -262,14 +247,6 @@ TEST(device_of_a_launch_is_closed) {
         WAIT_RESULT(raise, HCQ_ERROR_CANCELLED);
         goes_on(T.dev);
         CHECK(!mark_at(1) && !mark_at(2) && !(way % 2 && mark_at(0)));
-        if (way % 2 == 0) {            /* the graph is still there, its device is not */
-            CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED);
-            CHECK_RESULT(hcq_queue_bind(g, T.dev), HCQ_ERROR_CLOSED);
-            CHECK_OK(hcq_queue_reset(g));
-            CHECK_INDEX(record_word(g, word, 6, 4), 0);
-            LAUNCH(g);
-            CHECK_U64(READ32(word, 0), 6);
-        }
     }
 }
 
@@ -413,7 +390,6 @@ TEST(graph_outlives_a_device) {
         CHECK_OK(hcq_close(device));
         again = test_open(0, NULL);
         CHECK_INDEX(record_word(other, hole, 1, 4), HCQ_ERROR_CLOSED);
-        hcq_queue_destroy(other);
         input = make_words(again, 1);
         for (int i = 0; i < 2; i++) {
             char text[16];
@@ -426,7 +402,6 @@ TEST(graph_outlives_a_device) {
         LAUNCH(g);
         CHECK_U64(READ32(word, 0), 2);
         CHECK_OK(hcq_close(again));
-        hcq_queue_destroy(g);
     }
 }
 
@@ -464,6 +439,5 @@ TEST(launch_is_explained) {
         hold_release();
         WAIT_OK(done);
         SAYS(explain(done), "reached");
-        hcq_queue_destroy(g);
     }
 }

@@ -114,7 +114,6 @@ TEST(grids_of_each_run) {
             model[63] += 100;
             CHECK_BYTES(words, model, sizeof model);
         }
-        hcq_queue_destroy(q);
     }
 }
 

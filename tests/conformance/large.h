@@ -1,7 +1,6 @@
 /* Sizes and places that 32 bits do not hold, in memory that is mostly the same pages
    again and again. Part of conformance.c. */
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #define LARGE_LINE ((uint64_t)4 << 30)
 enum { LARGE_PIECE = 16384, LARGE_PLACES = 6 };

@@ -80,10 +80,6 @@ TEST(any_number_of_waits) {
             }
             CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
             GATE_END(waits[last], done);
-            for (uint32_t i = 0; i < n; i++) {
-                CHECK_OK(hcq_signal_destroy(waits[i].signal));
-            }
-            hcq_queue_destroy(q);
         }
     }
 }
@@ -137,7 +133,6 @@ TEST(any_number_of_commands) {
             CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
             total += n;
             CHECK_U64(READ32(word, 0), total);
-            hcq_queue_destroy(q);
         }
     }
 }
@@ -193,8 +188,8 @@ TEST(copies_around_every_size) {
                                      65 * 4096, 128 * 4096};
     static const uint32_t offsets[] = {4, 5, 7, 4095};
     enum { MOST = 128 * 4096 + 1, ALL = MOST + 4200 };
-    unsigned char *in = (unsigned char *)malloc(MOST + 64), *out = (unsigned char *)malloc(ALL);
-    fill_pattern(in, MOST + 64, T.seed);
+    static unsigned char in[MOST + 64], out[ALL];
+    fill_pattern(in, sizeof in, T.seed);
     for (uint32_t way = 0; way < 2; way++) {
         hcq_device *device = OPEN_WITH(0, .staging_bytes = way ? 4096 : 0,
                                        .staging_count = way ? 130 : 0);
@@ -214,8 +209,6 @@ TEST(copies_around_every_size) {
         }
         CHECK_OK(hcq_close(device));
     }
-    free(in);
-    free(out);
 }
 
 /* ---- what is refused ---- */
@@ -293,7 +286,6 @@ TEST(writes_of_every_size) {
                          number ? HCQ_OK : HCQ_ERROR_INVALID);
         }
         CHECK_RESULT((hcq_result)hcq_queue_write(q, to, bytes, 65537), HCQ_ERROR_INVALID);
-        hcq_queue_destroy(q);
     }
 }
 
@@ -330,7 +322,6 @@ static hcq_result graph_on_lanes(hcq_device *const *devices, uint32_t n, uint64_
     if (result == HCQ_OK) {
         RUN_OK(g, devices[0]);
     }
-    hcq_queue_destroy(g);
     return result;
 }
 

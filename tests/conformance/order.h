@@ -76,35 +76,15 @@ TEST(copy_lane_overlaps_compute) {
 
 /* ---- hold-back ---- */
 
-/* The call for one queue takes flags as the one for many does. */
-TEST(one_queue_with_flags) {
-    hcq_device *device = OPEN_WITH(0, .compute_lanes = 1);
-    hcq_point gate = make_gate(device), held, done;
-    hcq_queue *first = make_queue(device, HCQ_COMPUTE), *second = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_wait(first, gate), 0);
-    CHECK_INDEX(record_word(second, make_words(device, 1), 5, 4), 0);
-    CHECK_OK(hcq_queue_submit(first, device, &held));
-    CHECK_OK(hcq_queue_submit_with(second, device, NULL, 0, HCQ_UNORDERED, &done));
-    WAIT_OK(done);
-    CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
-    open_gate(gate);
-    WAIT_OK(held);
-    CHECK_OK(hcq_close(device));
-}
-
 /* wait_device: everything submitted there before this submission. */
 TEST(wait_device) {
-    hcq_signal gate = make_signal(T.dev, 0);
-    hcq_point open = hcq_at(gate, 1), p1, p2, p3, watching, later;
-    hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *own = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_buffer a = make_words(T.dev, 4);
-    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
     uint64_t prefix = 0;
     CHECK_INDEX(hcq_queue_wait_device(q, T.dev), 0);
     for (int round = 0; round < 2; round++) { /* the recording is used again */
-        CHECK_OK(hcq_signal_reset(gate, 0));
+        hcq_point gate = make_gate(T.dev), never = make_gate(T.dev), p1, p2, p3, watching, later;
         CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &p1));
-        CHECK_OK(submit_lists(T.dev, &open, NULL, HCQ_UNORDERED, &p2));
+        CHECK_OK(submit_lists(T.dev, &gate, NULL, HCQ_UNORDERED, &p2));
         CHECK_OK(submit_lists(T.dev, NULL, NULL, HCQ_UNORDERED, &p3));
         CHECK_OK(hcq_queue_submit(q, dev2(), &watching));
         WAIT_OK(p1);
@@ -112,23 +92,13 @@ TEST(wait_device) {
         CHECK_RESULT(hcq_wait(&watching, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
         CHECK_OK(hcq_signal_value(hcq_device_timeline(T.dev), &prefix));
         CHECK(prefix < p2.value);      /* a prefix, not a count */
-        hcq_point never = hcq_at(gate, 2);
         CHECK_OK(submit_lists(T.dev, &never, NULL, HCQ_UNORDERED, &later));
-        CHECK_OK(hcq_signal_set(gate, 1));
-        WAIT_OK(p2);
+        GATE_END(gate, p2);
         WAIT_OK(watching);             /* later work is not waited for */
         CHECK_RESULT(test_poll(later), HCQ_TIMEOUT);
-        CHECK_OK(hcq_signal_set(gate, 2));
-        WAIT_OK(later);
+        GATE_END(never, later);
         synchronize_both();
     }
-    CHECK_INDEX(record_add(own, add, a, 0, 1), 0);
-    CHECK_INDEX(hcq_queue_wait_device(own, T.dev), 1); /* its own device: not itself */
-    CHECK_INDEX(record_add(own, add, a, 0, 1), 2);
-    for (int i = 0; i < 20; i++) {
-        CHECK_OK(hcq_queue_submit(own, T.dev, NULL));
-    }
-    CHECK_U64(READ32(a, 0), 40);
 }
 
 /* A limit in the description refuses more, and nothing is lost. */
@@ -138,13 +108,11 @@ TEST(parked_limit_refuses) {
     desc.held_limit = 100;
     test_forced.counter_limit = 16;
     hcq_device *device = test_open(0, &desc);
-    hcq_signal gate = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_program *add = make_add(device);
     hcq_buffer a = make_words(device, 4);
-    hcq_point last = {{0}, 0};
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    CHECK_INDEX(record_add(q, add, a, 0, 1), 1);
+    hcq_point gate = make_gate(device), last = {{0}, 0};
+    CHECK_INDEX(hcq_queue_wait(q, gate), 0);
+    CHECK_INDEX(record_add(q, make_add(device), a, 0, 1), 1);
     CHECK_OK(hcq_queue_bind(q, device));
     for (int i = 0; i < 100; i++) {
         CHECK_OK(hcq_queue_submit(q, device, &last));
@@ -153,8 +121,7 @@ TEST(parked_limit_refuses) {
     CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_LIMIT);
     CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_LIMIT);
     CHECK_U64(hcq_device_timeline_value(device), number); /* no number was used up */
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(last);
+    GATE_END(gate, last);
     RUN_OK(q, device);
     CHECK_U64(READ32(a, 0), 101);
     CHECK(test_query(device, HCQ_QUERY_COUNTER_SWAPS) >= 101 / 16);
@@ -162,34 +129,33 @@ TEST(parked_limit_refuses) {
 }
 
 typedef struct chain {
-    uint32_t count;
+    hcq_signal signal;
+    hcq_point end;
     int fails;
     hcq_result result;
 } chain;
 
 static void *chain_run(void *user) {
     chain *c = (chain *)user;
-    hcq_signal t = {0};
-    c->result = hcq_signal_create(T.dev, 0, &t);
-    for (uint32_t i = 1; i <= c->count && c->result == HCQ_OK; i++) {
-        const uint32_t at = c->fails ? i : c->count + 1 - i; /* the last one first */
-        hcq_point wait = hcq_at(t, at), raise = hcq_at(t, at + 1);
-        c->result = submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, NULL);
-    }
+    c->result = c->fails ? hcq_signal_fail(c->signal, HCQ_ERROR_HOST, NULL)
+                         : hcq_signal_set(c->signal, 1);
     if (c->result == HCQ_OK) {
-        c->result = c->fails ? hcq_signal_fail(t, HCQ_ERROR_HOST, NULL) : hcq_signal_set(t, 1);
-    }
-    if (c->result == HCQ_OK) {
-        hcq_point end = hcq_at(t, c->count + 1);
-        c->result = hcq_wait(&end, 1, HCQ_ALL, 60 * SECOND);
+        c->result = hcq_wait(&c->end, 1, HCQ_ALL, BOUND);
     }
     return NULL;
 }
 
 /* Each release brings about the next one, by a raise or by a failure. */
 TEST(chain_on_a_small_stack) {
+    enum { LINKS = 10000 };
     for (int fails = 0; fails < 2; fails++) {
-        chain c = {10000, fails, HCQ_OK};
+        hcq_signal t = make_signal(T.dev, 0);
+        chain c = {t, hcq_at(t, LINKS + 1), fails, HCQ_OK};
+        for (uint64_t i = 1; i <= LINKS; i++) {
+            const uint64_t at = fails ? i : LINKS + 1 - i; /* the last one first */
+            hcq_point wait = hcq_at(t, at), raise = hcq_at(t, at + 1);
+            CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, NULL));
+        }
         on_a_small_stack(chain_run, &c);
         CHECK_RESULT(c.result, fails ? HCQ_ERROR_HOST : HCQ_OK);
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
@@ -199,22 +165,19 @@ TEST(chain_on_a_small_stack) {
 
 /* ---- points ---- */
 
-/* Nothing is submitted: there is no point. */
-TEST(empty_submits_give_no_point) {
+/* Where nothing is submitted there is none; of two submissions the first stands; the point
+   may be among the waits. */
+TEST(the_point_is_the_last_one_submitted) {
+    hcq_submission s[2] = {submission(NULL, 0), submission(NULL, 0)};
+    hcq_point first, point;
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
     for (int i = 0; i < 2; i++) {
-        hcq_point point = {{0xdeadbeefdeadbeefull}, 7};
+        point = first;
         CHECK_OK(i ? hcq_submit_and_wait(T.dev, NULL, 0, BOUND, &point)
                    : hcq_submit(T.dev, NULL, 0, &point));
         CHECK(point.signal.id == 0 && point.value == 0);
         CHECK_RESULT(test_poll(point), HCQ_ERROR_INVALID);
     }
-}
-
-/* Of two submissions the first stands; the point may be among the waits. */
-TEST(the_point_is_the_last_one_submitted) {
-    hcq_submission s[2] = {submission(NULL, 0), submission(NULL, 0)};
-    hcq_point first, point;
-    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
     point = first;
     s[0].waits = &point;
     s[0].wait_count = 1;
@@ -256,22 +219,19 @@ TEST(sixteen_queues_at_most) {
 /* What was checked once is checked again when it may have changed: refused, never a
    crash. Recordings keep their programs. */
 TEST(stale_checks) {
-    enum { APPENDED, WAITS, FILLS, ADDS, RECORDINGS };
+    enum { APPENDED, FILLS, ADDS, RECORDINGS };
     hcq_queue *late[RECORDINGS], *fills = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *p = make_queue(T.dev, HCQ_COMPUTE), *c = make_queue(T.dev, HCQ_COPY);
     hcq_buffer gone = make_words(T.dev, 16), little = make_words(T.dev, 16);
-    hcq_signal s = make_signal(T.dev, 1);
     hcq_program *add = make_add(T.dev);
     for (int i = 0; i < RECORDINGS; i++) {
         late[i] = make_queue(T.dev, HCQ_COMPUTE);
     }
     CHECK_INDEX(hcq_queue_fill(fills, gone, 64, 1, 4), 0);
-    CHECK_INDEX(hcq_queue_wait(late[WAITS], hcq_at(s, 1)), 0);
     CHECK_INDEX(hcq_queue_fill(late[FILLS], gone, 64, 1, 4), 0);
     CHECK_INDEX(record_add(late[ADDS], add, gone, 0, 1), 0);
     CHECK_INDEX(record_add(p, add, little, 0, 1), 0);
     CHECK_OK(hcq_queue_bind(late[FILLS], T.dev));
-    CHECK_OK(hcq_signal_destroy(s));
     CHECK_OK(hcq_free(gone));
     hcq_program_destroy(add);
     CHECK_INDEX(hcq_queue_append(late[APPENDED], fills), 0);
@@ -287,6 +247,7 @@ TEST(stale_checks) {
     CHECK_RESULT(submit_variables(c, &size, 1, NULL), HCQ_ERROR_INVALID);
     size = 64;
     CHECK_OK(submit_variables(c, &size, 1, NULL));
+    CHECK_INDEX(hcq_queue_append(c, p), HCQ_ERROR_INVALID); /* an exec on a copy queue */
 }
 
 /* Whatever a submission, or a launch, needs may go once it is submitted, held or not. */
@@ -397,46 +358,18 @@ TEST(the_same_again) {
     CHECK_OK(hcq_close(device));
 }
 
-/* Where it cannot go, or is behind what another device still gets copied in to its memory. */
+/* Nor where its lane is full, or its device is closing. */
 TEST(the_same_again_at_a_bad_time) {
-    for (int lost = 0; lost <= is_mock(); lost++) {
-        const uint32_t forty = 40;
-        mock_control control;
-        hcq_device *device = lost ? open_to_lose(&control) : OPEN_WITH(0, .inflight = 1,
-                                                                       .timeout_ns = SECOND / 10);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *far = make_queue(device, HCQ_COMPUTE);
-        hcq_queue *copies = make_queue(device, HCQ_COPY);
-        hcq_buffer b = make_words(dev2(), 1);
-        hcq_point gate = make_gate(dev2()), done, hold;
-        CHECK_INDEX(record_add(q, make_add(device), make_words(device, 1), 0, 1), 0);
-        RUN_OK(q, device);
-        CHECK_INDEX(record_word(copies, make_words(device, 1), 1, 1), 0);
-        RUN_OK(copies, device);        /* its lane has room */
-        if (lost) {
-            lose_at_next_submit(&control);
-            CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
-            WAIT_RESULT(done, HCQ_ERROR_LOST); /* maybe before the device is */
-            CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
-            CHECK_RESULT(hcq_queue_submit(q, device, &done), HCQ_ERROR_LOST);
-            CHECK_U64(done.value, 0);
-            CHECK(hcq_close(device) <= HCQ_OK);
-            continue;
-        }
-        if (devices_share_memory()) {
-            CHECK_INDEX(record_add(far, make_add(device), b, 0, 1), 0);
-            RUN_OK(far, device);
-            CHECK_OK(submit_lists(dev2(), &gate, NULL, 0, NULL));
-            CHECK_OK(hcq_copyin(b, &forty, sizeof forty));
-            CHECK_OK(hcq_queue_submit(far, device, &done));
-            CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
-            GATE_END(gate, done);
-            CHECK_U64(READ32(b, 0), 41);
-        }
-        hold = hold_device(device, NULL);
-        CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_close(device), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_queue_submit(copies, device, NULL), HCQ_ERROR_CLOSED);
-        HOLD_END(hold);
-        CHECK_OK(hcq_close(device));
-    }
+    hcq_device *device = OPEN_WITH(0, .inflight = 1, .timeout_ns = SECOND / 10);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copies = make_queue(device, HCQ_COPY);
+    CHECK_INDEX(record_add(q, make_add(device), make_words(device, 1), 0, 1), 0);
+    CHECK_INDEX(record_word(copies, make_words(device, 1), 1, 1), 0);
+    RUN_OK(q, device);
+    RUN_OK(copies, device);            /* its lane has room */
+    hcq_point hold = hold_device(device, NULL);
+    CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_close(device), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_queue_submit(copies, device, NULL), HCQ_ERROR_CLOSED);
+    HOLD_END(hold);
+    CHECK_OK(hcq_close(device));
 }

@@ -99,31 +99,6 @@ TEST(record_what_was_read_back) {
     CHECK(READ32(a, 1) == 4 && READ32(a, 2) == 5);
 }
 
-TEST(append_recordings) {
-    hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_queue *empty = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
-    hcq_program *add = make_add(T.dev);
-    hcq_buffer words = make_words(T.dev, 8);
-    hcq_command c;
-    CHECK_INDEX(record_add(a, add, words, 0, 1), 0);
-    CHECK_INDEX(record_add(b, add, words, 0, 10), 0);
-    CHECK_INDEX(record_word(b, hcq_view(words, 4, 4), 77, 4), 1);
-    CHECK_OK(hcq_queue_command_label(b, 1, "labelled"));
-    CHECK_OK(hcq_queue_variable(b, 1, HCQ_PART_VALUE, 3, 0));
-    CHECK_INDEX(hcq_queue_append(a, b), 1);
-    CHECK_INDEX(hcq_queue_append(a, empty), 3);
-    CHECK_INDEX(record_add(a, add, words, 0, 100), 3);
-    CHECK_U64(hcq_queue_count(b), 2);
-    CHECK_OK(hcq_queue_command(a, 2, &c));
-    CHECK(c.kind == HCQ_COMMAND_WRITE && strcmp(c.label, "labelled") == 0);
-    hcq_queue_destroy(b);
-    const uint64_t variables[4] = {0, 0, 0, 4711};
-    CHECK_OK(submit_variables(a, variables, 4, NULL));
-    CHECK_U64(READ32(words, 0), 111);
-    CHECK_U64(READ32(words, 1), 4711); /* the variable came along */
-    CHECK(hcq_queue_append(copy, a) < 0); /* an exec on a copy queue */
-}
-
 /* Of four that may overlap the barrier gathers what they wrote. */
 TEST(a_barrier_gathers) {
     enum { N = 4096 };
@@ -184,13 +159,10 @@ TEST(grids) {
         const hcq_dims ran = block.x ? block : hcq_dim(1, 1, 1);
         hcq_buffer sum = make_words(T.dev, 2), map = make_words(T.dev, N);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_signal s = make_signal(T.dev, 0);
         grid_args args = {sum.address, map.address, grid, ran};
         CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, grid, block), 0);
         CHECK_OK(hcq_queue_update_exec(q, 0, NULL, &block)); /* {0,0,0}: as recording */
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        WAIT_OK(hcq_at(s, 1));
+        RUN_OK(q, T.dev);
         uint32_t threads = ran.x * ran.y * ran.z, blocks = grid.x * grid.y * grid.z;
         uint64_t total = 0;
         CHECK_OK(hcq_copyout(&total, sum, 8));
@@ -199,7 +171,6 @@ TEST(grids) {
         for (uint32_t j = 0; j < N; j++) {
             CHECK_U64(seen[j], j < blocks ? threads : 0); /* each block once */
         }
-        hcq_queue_destroy(q);
     }
 }
 
@@ -245,7 +216,6 @@ TEST(empty_grids) {
             CHECK_OK(hcq_copyout(&total, sum, 8));
             CHECK_U64(total, zeros ? 0 : 24);
         }
-        hcq_queue_destroy(q);
     }
 }
 
@@ -499,6 +469,5 @@ TEST(large_arguments) {
         memset(&args, 0, sizeof args);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         CHECK_U64(READ32(a, 0), want);
-        hcq_queue_destroy(q);
     }
 }

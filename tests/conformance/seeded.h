@@ -6,7 +6,7 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "closed_under_use opened_while_another_closes large_blocks_hold_nobody_up "
     "eager_calls_from_threads chain_on_a_small_stack callbacks_call_hcq "
     "calls_beside_a_waiting_thread closed_by_one_only unregister_while_created registry_from_threads "
-    "notify_chain_on_a_small_stack deadlines_wake waits_of_many_points waits_hear_the_end "
+    "notify_chain_on_a_small_stack waits_of_many_points waits_hear_the_end "
     "synchronize_covers_earlier_work explain_long_chains long_waits_explain_themselves "
     "device_references_in_threads memory_outlives_running_work a_raise_wakes_who_waits_for_it "
     "profile_starts_and_stops_under_load loggers_end_before_close fork_in_the_middle_of_a_call "

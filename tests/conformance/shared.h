@@ -17,6 +17,12 @@ static void fill_pattern(unsigned char *bytes, size_t size, uint64_t seed) {
     }
 }
 
+/* Those with a number from `first` to `last`, of all of the test; 0: none any more. */
+static void allocations_fail(uint64_t first, uint64_t last) {
+    __atomic_store_n(&T.memory.fail_until, last, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&T.memory.fail_at, first, __ATOMIC_SEQ_CST);
+}
+
 /* ---- signal ---- */
 
 /* Every order of a list of points gives the same answer. */

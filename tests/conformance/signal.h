@@ -24,70 +24,68 @@ TEST(signal_values) {
         CHECK_OK(i ? submit_lists(T.dev, NULL, &raise, 0, NULL) : HCQ_OK);
         WAIT_OK(raise);
         CHECK_VALUE(queued, HCQ_OK, values[i]);
-        CHECK_OK(hcq_signal_destroy(made.signal));
     }
     CHECK_RESULT(hcq_signal_set(host, (uint64_t)INT64_MAX + 1), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_signal_create(T.dev, (uint64_t)INT64_MAX + 1, &s), HCQ_ERROR_INVALID);
 }
 
-TEST(signals_must_rise) {
-    hcq_signal s = make_signal(T.dev, 5);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 0); /* legal to record */
-    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_queue_update_signal(q, 0, NULL, 6));
-    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-    WAIT_OK(hcq_at(s, 6));
-    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID); /* stale now */
-    CHECK_VALUE(s, HCQ_OK, 6);         /* nothing was submitted */
-    /* Between unordered producers the larger stands, the late one does nothing. */
-    hcq_point high = hcq_at(s, 20), low = hcq_at(s, 10), open = hcq_at(make_signal(T.dev, 0), 1);
-    hcq_point d1, d2;
-    CHECK_OK(submit_lists(T.dev, &open, &low, HCQ_UNORDERED, &d1));
+/* Of producers that nothing orders the larger one stands, the late one does nothing. */
+TEST(the_larger_raise_stands) {
+    hcq_signal s = make_signal(T.dev, 6);
+    hcq_point high = hcq_at(s, 20), low = hcq_at(s, 10), gate = make_gate(T.dev), d1, d2;
+    CHECK_OK(submit_lists(T.dev, &gate, &low, HCQ_UNORDERED, &d1));
     CHECK_OK(submit_lists(T.dev, NULL, &high, HCQ_UNORDERED, &d2));
     WAIT_OK(high);
     log_clear();
-    CHECK_OK(hcq_signal_set(open.signal, 1));
-    WAIT_OK(d1);
+    GATE_END(gate, d1);
     WAIT_OK(d2);
     CHECK_VALUE(s, HCQ_OK, 20);
     CHECK(log_has("10"));              /* the late one is logged */
 }
 
 /* A value that somebody in flight is going to raise is refused, whether that one is
-   held, runs, or is over; a smaller one is not. */
+   held, runs, or is over; a smaller one is not. A promise that broke is none any more,
+   nor is one of a submission that was refused. */
 TEST(a_repeated_value_gets_one_answer) {
-    for (int recorded = 0; recorded < 2; recorded++) {
-        for (int way = 0; way < 3; way++) { /* held, running, over */
-            hcq_signal s = make_signal(T.dev, 0), other = make_signal(T.dev, 0);
-            hcq_point five = hcq_at(s, 5), three = hcq_at(s, 3), gate = make_gate(T.dev), first;
-            hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
-            CHECK_INDEX(hcq_queue_signal(q, recorded ? five : hcq_at(other, 1)), 0);
-            if (way == 1) {
-                first = hold_device(T.dev, &five);
-            } else {
-                CHECK_OK(submit_lists(T.dev, way ? NULL : &gate, &five, HCQ_UNORDERED, &first));
-            }
-            if (way == 2) {
-                WAIT_OK(first);
-            }
-            log_clear();
-            CHECK_RESULT(submit_queue(q, dev2(), NULL, recorded ? NULL : &five, 0, NULL),
-                         HCQ_ERROR_INVALID);
-            CHECK(log_has(recorded ? "command 0" : "signals: number 0"));
-            CHECK(way == 2 || log_has("submission #"));
-            if (way == 0) {            /* legal in any order of submission */
-                CHECK_OK(submit_lists(dev2(), NULL, &three, 0, NULL));
-                WAIT_OK(three);
-            }
-            hold_release();
-            GATE_END(gate, five);
-            CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
-            synchronize_both();
-            CHECK_OK(hcq_signal_reset(s, 0)); /* which forgets it */
-            CHECK_OK(submit_lists(dev2(), NULL, &five, 0, &first));
+    enum { HELD, RUNNING, OVER, BROKEN, WAYS };
+    for (uint32_t i = 0; i < 2 * WAYS; i++) {
+        const uint32_t recorded = i / WAYS, way = i % WAYS;
+        hcq_signal s = make_signal(T.dev, 0), other = make_signal(T.dev, 0);
+        hcq_point five = hcq_at(s, 5), three = hcq_at(s, 3), gate = make_gate(T.dev), first;
+        const hcq_point falling[2] = {five, hcq_at(s, 4)};
+        hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_signal(q, recorded ? five : hcq_at(other, 1)), 0);
+        /* What the recording raises it to, or a lower value behind it. */
+        CHECK_RESULT(SUBMIT(dev2(), q, NULL, .signals = falling,
+                            .signal_count = recorded ? 1 : 2), HCQ_ERROR_INVALID);
+        if (way == RUNNING) {
+            first = hold_device(T.dev, &five);
+        } else {
+            CHECK_OK(submit_lists(T.dev, way == OVER ? NULL : &gate, &five, HCQ_UNORDERED, &first));
+        }
+        if (way == OVER) {
             WAIT_OK(first);
         }
+        CHECK_SAYS(submit_queue(q, dev2(), NULL, recorded ? NULL : &five, 0, NULL),
+                   HCQ_ERROR_INVALID, recorded ? "command 0" : "signals: number 0");
+        CHECK(way == OVER || log_has("submission #"));
+        if (way == HELD) {             /* legal in any order of submission */
+            CHECK_OK(submit_lists(dev2(), NULL, &three, 0, NULL));
+            WAIT_OK(three);
+        }
+        hold_release();
+        if (way == BROKEN) {
+            CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
+            WAIT_RESULT(first, HCQ_ERROR_NATIVE);
+        } else {
+            GATE_END(gate, five);
+            CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
+        }
+        synchronize_both();
+        CHECK_OK(hcq_signal_reset(s, 0)); /* which forgets it */
+        CHECK_OK(submit_lists(dev2(), NULL, &five, 0, &first));
+        WAIT_OK(first);
+        WAIT_OK(five);
     }
 }
 
@@ -116,87 +114,59 @@ TEST(raised_by_lanes_in_turns) {
     CHECK_OK(hcq_close(device));
 }
 
-/* A promise that broke is none any more, nor is one of a submission that was refused. */
-TEST(a_broken_promise_is_forgotten) {
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_submission sub = {.signals = both, .signal_count = 2};
-    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
-    CHECK_INDEX(hcq_queue_signal(q, five), 0); /* nor may the list say what the recording does */
-    sub.queues = &q;
-    sub.queue_count = sub.signal_count = 1;
-    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(submit_lists(T.dev, &gate, &five, HCQ_UNORDERED, &done));
-    CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
-    WAIT_RESULT(done, HCQ_ERROR_NATIVE);
-    CHECK_OK(hcq_signal_reset(s, 0));
-    CHECK_OK(submit_lists(dev2(), NULL, &five, 0, &done));
-    WAIT_OK(done);
-    WAIT_OK(five);
-}
-
 /* ---- resets and failures by the host ---- */
 
+/* Down is legal, too, and forgets what was raised. */
 TEST(signal_reset) {
     hcq_signal s = make_signal(T.dev, 50);
-    hcq_point wait = hcq_at(s, 60), raise = hcq_at(s, 70), done;
-    CHECK_OK(hcq_signal_reset(s, 10)); /* down is legal here */
+    hcq_point raise = hcq_at(s, 70);
+    CHECK_OK(hcq_signal_reset(s, 10));
     CHECK_VALUE(s, HCQ_OK, 10);
-    CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, &done));
-    CHECK_RESULT(hcq_signal_reset(s, 0), HCQ_ERROR_BUSY); /* somebody waits */
-    CHECK_OK(hcq_signal_set(s, 60));
-    WAIT_OK(done);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_signal_reset(s, 1));
-
-    hcq_signal gate = make_signal(T.dev, 0);
-    hcq_point open = hcq_at(gate, 1);
-    CHECK_OK(submit_lists(T.dev, &open, &raise, 0, &done));
-    CHECK_RESULT(hcq_signal_reset(s, 0), HCQ_ERROR_BUSY); /* somebody will raise it */
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(done);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_signal_reset(s, 0));
+    for (int i = 0; i < 2; i++) {
+        CHECK_RESULT(test_poll(raise), HCQ_TIMEOUT); /* an old 70 does not count */
+        CHECK_OK(submit_lists(T.dev, NULL, &raise, 0, NULL));
+        WAIT_OK(raise);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_signal_reset(s, 0));
+    }
     CHECK_RESULT(hcq_signal_reset(s, (uint64_t)INT64_MAX + 1), HCQ_ERROR_INVALID);
     CHECK_VALUE(s, HCQ_OK, 0);
-    CHECK_RESULT(test_poll(raise), HCQ_TIMEOUT); /* the old 70 does not count */
-    CHECK_OK(submit_lists(T.dev, NULL, &raise, 0, &done));
-    WAIT_OK(raise);
 }
 
-/* What a held recording waits for behind its first wait is pending, too, and what
-   waits behind a held one of its lane; no other signal. */
-TEST(reset_beside_pending_waits) {
+/* What somebody waits for, or is going to raise, stays: also what a held recording waits for
+   behind its first wait, and what waits behind a held one of its lane; no other signal. The
+   call for one queue takes flags as the one for many does: without order it passes them. */
+TEST(reset_beside_pending_work) {
     hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
-    hcq_signal behind = make_signal(T.dev, 1), other = make_signal(T.dev, 0);
+    hcq_signal raised = make_signal(T.dev, 0), behind = make_signal(T.dev, 1);
+    const hcq_signal busy[4] = {gate, later, raised, behind};
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *passes = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 4);
-    hcq_point done;
+    hcq_point raise = hcq_at(raised, 1), done;
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
     CHECK_INDEX(record_word(q, a, 1, 4), 1);
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(later, 1)), 2);
     CHECK_INDEX(record_word(q, a, 2, 4), 3);
     CHECK_INDEX(hcq_queue_wait(next, hcq_at(behind, 1)), 0);
-    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-    CHECK_OK(submit_queue(make_queue(T.dev, HCQ_COMPUTE), T.dev, NULL, NULL, HCQ_UNORDERED, &done));
+    CHECK_OK(submit_queue(q, T.dev, NULL, &raise, 0, NULL));
+    CHECK_OK(hcq_queue_submit_with(passes, T.dev, NULL, 0, HCQ_UNORDERED, &done));
     WAIT_OK(done);                     /* what is over has a number between theirs */
     CHECK_OK(hcq_queue_submit(next, T.dev, &done));
-    CHECK_RESULT(hcq_signal_reset(later, 7), HCQ_ERROR_BUSY);
-    CHECK_RESULT(hcq_signal_reset(behind, 0), HCQ_ERROR_BUSY);
-    CHECK_OK(hcq_signal_reset(other, 7));
+    for (int i = 0; i < 4; i++) {
+        CHECK_RESULT(hcq_signal_reset(busy[i], 0), HCQ_ERROR_BUSY);
+    }
+    CHECK_OK(hcq_signal_reset(make_signal(T.dev, 0), 7));
     CHECK_OK(hcq_signal_set(gate, 1));
     CHECK_OK(hcq_signal_set(later, 1));
     WAIT_OK(done);
-    CHECK_OK(hcq_signal_reset(later, 7));
-    CHECK_OK(hcq_signal_reset(behind, 0));
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(hcq_signal_reset(busy[i], 7));
+    }
 }
 
 TEST(signal_failure) {
-    uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 5);
-    CHECK_RESULT(hcq_signal_fail(s, HCQ_OK, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
     hcq_signal_fail(s, HCQ_ERROR_LOST, NULL); /* the first one stays */
     CHECK_OK(test_poll(hcq_at(s, 5)));  /* reached is reached */
@@ -205,7 +175,7 @@ TEST(signal_failure) {
     CHECK_RESULT(hcq_signal_set(s, 9), HCQ_ERROR_HOST);
     CHECK_RESULT(test_poll(hcq_at(s, 9)), HCQ_ERROR_HOST);
     CHECK_OK(hcq_signal_reset(s, 5));  /* forgets the failure */
-    CHECK_OK(hcq_signal_value(s, &value));
+    CHECK_VALUE(s, HCQ_OK, 5);
     CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_TIMEOUT);
     CHECK_OK(hcq_signal_set(s, 6));
     CHECK_OK(test_poll(hcq_at(s, 6)));
@@ -283,11 +253,13 @@ TEST(signal_timestamps) {
     }
 }
 
-/* What was recorded before is not in what is recorded now, though its places are. */
+/* What was recorded before is not in what is recorded now, though its places are. A
+   recording with a timestamp may be pending as often as one without. */
 TEST(fewer_timestamps_than_before) {
-    enum { STAMPS = 3 };
+    enum { STAMPS = 3, TIMES = 30 };
     for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
         hcq_signal s[STAMPS];
+        hcq_point gate = make_gate(T.dev), done[TIMES];
         hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
         uint64_t was = 0, stamp = 0;
         for (uint32_t i = 0; i < STAMPS; i++) { s[i] = make_signal(T.dev, 0); }
@@ -303,28 +275,14 @@ TEST(fewer_timestamps_than_before) {
             CHECK(stamp != 0 && (round < 4 || stamp == was));
             was = stamp;
         }
-    }
-}
-
-/* A recording with a timestamp may be pending as often as one without. */
-TEST(timestamps_are_pending_many_times) {
-    enum { TIMES = 30 };
-    for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
-        hcq_signal s = make_signal(T.dev, 0);
-        hcq_point gate = make_gate(T.dev), done[TIMES];
-        hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
-        uint64_t stamp = 0;
-        CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
-        CHECK_OK(hcq_queue_bind(q, T.dev));
+        CHECK_OK(hcq_signal_timestamp(s[0], &was));
         for (uint32_t i = 0; i < TIMES; i++) {
             CHECK_OK(submit_queue(q, T.dev, &gate, NULL, i & 1 ? HCQ_UNORDERED : 0, &done[i]));
         }
         open_gate(gate);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            WAIT_OK(done[i]);
-        }
-        CHECK_OK(hcq_signal_timestamp(s, &stamp));
-        CHECK(stamp != 0);
+        CHECK_OK(hcq_wait(done, TIMES, HCQ_ALL, BOUND));
+        CHECK_OK(hcq_signal_timestamp(s[0], &stamp));
+        CHECK(stamp > was);
     }
 }
 
@@ -367,7 +325,6 @@ TEST(destroyed_in_a_ring) {
 
 TEST(signal_references) {
     static notice n;
-    uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 3);
     hcq_point wait = hcq_at(s, 9), above = hcq_at(s, 20), done;
     CHECK_OK(submit_lists(dev2(), NULL, &above, 0, &done));
@@ -389,8 +346,4 @@ TEST(signal_references) {
     CHECK_OK(hcq_signal_destroy(s));
     CHECK_RESULT(hcq_signal_set(s, 1), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
-    for (int i = 0; i < 300; i++) {    /* its place is taken by others */
-        make_signal(T.dev, 100);
-    }
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
 }

@@ -112,29 +112,28 @@ static void trace_one_waits(hcq_device *a, hcq_device *b) {
 TEST(trace_beside_others) {
     TRACE_ONLY();
     hcq_device_desc desc = test_desc();
-    hcq_device *worker = NULL, *other = open_other_backend();
+    hcq_device *devices[2] = {T.dev, NULL}, *other = open_other_backend();
+    hcq_queue *q[2];
+    hcq_buffer b[2];
     unsigned char text[1000];
     trace_one_waits(T.dev, other);
     trace_one_waits(other, T.dev);
     CHECK_OK(hcq_close(other));
-    CHECK_OK(hcq_open(T.variant->inner, &desc, &worker));
-    trace_one_waits(T.dev, worker);
-    trace_one_waits(worker, T.dev);
-    hcq_buffer mine = make_buffer(T.dev, sizeof text, 0);
-    hcq_buffer theirs = make_buffer(worker, sizeof text, 0);
-    memset(text, 0x5a, sizeof text);
-    CHECK_OK(hcq_copyin(theirs, text, sizeof text));
-    CHECK_OK(hcq_transfer(hcq_transfer_device(mine), hcq_transfer_device(theirs), sizeof text, 0,
-                          BOUND));
-    CHECK_BYTES(mine, text, sizeof text);
-    CHECK_OK(hcq_transfer(hcq_transfer_device(theirs), hcq_transfer_device(mine), sizeof text, 0,
-                          BOUND));
-    CHECK_BYTES(theirs, text, sizeof text);
-    hcq_queue *q = make_queue(T.dev, HCQ_COPY), *worker_q = make_queue(worker, HCQ_COPY);
-    CHECK_INDEX(hcq_queue_copy(q, mine, theirs, sizeof text), 0);
-    CHECK_INDEX(hcq_queue_copy(worker_q, theirs, mine, sizeof text), 0);
-    RUN_OK(q, T.dev);
-    RUN_OK(worker_q, worker);
-    CHECK_RESULT(hcq_queue_submit(worker_q, T.dev, NULL), HCQ_ERROR_FOREIGN);
-    CHECK_OK(hcq_close(worker));
+    CHECK_OK(hcq_open(T.variant->inner, &desc, &devices[1]));
+    for (int i = 0; i < 2; i++) {
+        trace_one_waits(devices[i], devices[1 - i]);
+        b[i] = make_buffer(devices[i], sizeof text, 0);
+        q[i] = make_queue(devices[i], HCQ_COPY);
+    }
+    for (int i = 0; i < 2; i++) {
+        memset(text, 0x5a + i, sizeof text);
+        CHECK_OK(hcq_copyin(b[i], text, sizeof text));
+        CHECK_OK(hcq_transfer(hcq_transfer_device(b[1 - i]), hcq_transfer_device(b[i]),
+                              sizeof text, 0, BOUND));
+        CHECK_BYTES(b[1 - i], text, sizeof text);
+        CHECK_INDEX(hcq_queue_copy(q[i], b[i], b[1 - i], sizeof text), 0);
+        RUN_OK(q[i], devices[i]);
+    }
+    CHECK_RESULT(hcq_queue_submit(q[1], T.dev, NULL), HCQ_ERROR_FOREIGN);
+    CHECK_OK(hcq_close(devices[1]));
 }

@@ -33,21 +33,6 @@ static void place_check(const place *p, const unsigned char *want) {
     }
 }
 
-static place make_place(hcq_device *device, uint32_t flags) {
-    place p = {0};
-    if (device) {
-        CHECK_OK(hcq_alloc(device, END_BYTES, flags, &p.buffer));
-    } else {
-        p.host = (unsigned char *)malloc(END_BYTES);
-    }
-    return p;
-}
-
-static void drop_place(const place *p) {
-    free(p->host);
-    CHECK_OK(p->host ? HCQ_OK : hcq_free(p->buffer));
-}
-
 /* Both whole places are known before and after: nothing else is written. */
 static void transfer_once(const place *to, const place *from, uint32_t size, uint32_t flags) {
     static unsigned char in[END_BYTES], out[END_BYTES];
@@ -64,22 +49,24 @@ static void transfer_once(const place *to, const place *from, uint32_t size, uin
 /* Nothing is kept of a device that took part and is closed. */
 TEST(transfer_every_way) {
     static const uint32_t sizes[] = {1, 4097, TEST_SANITIZED ? 20011 : 100003};
+    static unsigned char host[2][END_BYTES];
     test_memory memory = {0};          /* small: the large ones need many batches */
     hcq_device *small = OPEN_WITH(0, .memory = {test_hook_alloc, test_hook_free, &memory},
                                   .staging_bytes = 4096, .staging_count = 3);
     hcq_device *other = open_other_backend();
-    const place places[ENDS] = {make_place(NULL, 0), make_place(T.dev, 0),
-                                make_place(dev2(), HCQ_HOST_VISIBLE), make_place(small, 0),
-                                make_place(other, 0)};
-    for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
-        const place *to = &places[i % ENDS], *from = &places[i / ENDS % ENDS];
-        const place twin = make_place(to->host ? NULL : to->buffer.device, 0);
-        transfer_once(to, to == from ? &twin : from, sizes[i / ENDS / ENDS % 3],
-                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0); /* twin: within one */
-        drop_place(&twin);
+    place places[2][ENDS];             /* one, and one in the same memory */
+    for (int i = 0; i < 2; i++) {
+        const place each[ENDS] = {{.host = host[i]},
+                                  {.buffer = make_buffer(T.dev, END_BYTES, 0)},
+                                  {.buffer = make_buffer(dev2(), END_BYTES, HCQ_HOST_VISIBLE)},
+                                  {.buffer = make_buffer(small, END_BYTES, 0)},
+                                  {.buffer = make_buffer(other, END_BYTES, 0)}};
+        memcpy(places[i], each, sizeof each);
     }
-    for (int i = 0; i < ENDS; i++) {
-        drop_place(&places[i]);
+    for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
+        transfer_once(&places[0][i % ENDS], &places[1][i / ENDS % ENDS],
+                      sizes[i / ENDS / ENDS % 3],
+                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0);
     }
     CHECK_OK(hcq_close(small));
     CHECK_U64(memory.blocks, 0);
@@ -155,10 +142,6 @@ TEST(transfer_times_out) {
         CHECK(word == 0 || word == 0x19191919u);
         CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), PAGE, 0, BOUND));
         CHECK_U64(READ32(b, 0), READ32(a, 0));
-        CHECK_OK(hcq_free(a));
-        CHECK_OK(hcq_free(b));
-        CHECK_OK(hcq_free(old));
-        CHECK_OK(hcq_free(c));
     }
 }
 
@@ -200,8 +183,9 @@ TEST(transfer_orders_both_timelines) {
     hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(dev2(), HCQ_COPY);
     CHECK_INDEX(record_word(writer, hcq_view(a, 0, 4), 0, 4), 0);
     CHECK_OK(hcq_queue_variable(writer, 0, HCQ_PART_VALUE, 0, 0));
-    CHECK_INDEX(hcq_queue_wait_device(reader, dev2()), 0);
-    CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 1);
+    CHECK_INDEX(record_word(reader, hcq_view(c, 0, 4), 0, 4), 0);
+    CHECK_INDEX(hcq_queue_wait_device(reader, dev2()), 1); /* its own: not for itself */
+    CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 2);
     for (uint64_t i = 1; i <= 50; i++) {
         CHECK_OK(submit_variables(writer, &i, 1, NULL));
         CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 256, 0, BOUND));
@@ -264,7 +248,7 @@ TEST(transfer_lists_at_random) {
     m = (transfer_model){.random = T.seed};
     for (int i = 0; i < 3; i++) {
         hcq_device *owner = i == 2 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
-        CHECK_OK(hcq_alloc(owner, 4096, HCQ_ZEROED, &m.buffers[i]));
+        m.buffers[i] = make_words(owner, 1024);
     }
     CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
     for (int k = 0; k < LISTS; k++) {
@@ -292,11 +276,11 @@ TEST(transfer_lists_at_random) {
 TEST(transfer_large_updates) {
     enum { BYTES = 300001, N = 6 };
     hcq_device *device = OPEN_WITH(0, .staging_bytes = 4096, .staging_count = 2);
-    unsigned char *data = (unsigned char *)malloc(BYTES);
+    static unsigned char data[BYTES];
     uint64_t bytes[2] = {0, 0}, allocated[2] = {0, 0};
     hcq_buffer a[N];
     for (uint32_t i = 0; i < N; i++) {
-        CHECK_OK(hcq_alloc(device, BYTES, HCQ_ZEROED, &a[i]));
+        a[i] = make_buffer(device, BYTES, HCQ_ZEROED);
     }
     for (uint32_t round = 0; round < 2; round++) {
         hcq_point gate = make_gate(device), done;
@@ -320,7 +304,6 @@ TEST(transfer_large_updates) {
     CHECK_U64(allocated[1], allocated[0]);
     CHECK(bytes[1] <= bytes[0] + 65536);
     CHECK_OK(hcq_close(device));
-    free(data);
 }
 
 /* They have a lane of their own where the device has one for copies, and fail

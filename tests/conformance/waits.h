@@ -14,14 +14,12 @@ TEST(wait_all_any) {
     const hcq_point reached = hcq_at(up, 10), pending = hcq_at(low, 1);
     const hcq_point failed = hcq_at(lost, 5), failed2 = hcq_at(hosted, 5);
     const hcq_point old = hcq_at(lost, 4), stale = hcq_at(gone, 1);
-    hcq_point list[8];
     CHECK_OK(hcq_wait(NULL, 0, HCQ_ALL, 0));
     CHECK_OK(hcq_wait(NULL, 0, HCQ_ANY, HCQ_FOREVER));
 #define CASE(all, any, ...) \
     do { \
-        const hcq_point make[] = {__VA_ARGS__}; \
-        memcpy(list, make, sizeof make); \
-        check_wait_orders(list, (uint32_t)(sizeof make / sizeof make[0]), (all), (any)); \
+        const hcq_point list[] = {__VA_ARGS__}; \
+        check_wait_orders(list, (uint32_t)(sizeof list / sizeof list[0]), (all), (any)); \
     } while (0)
     CASE(HCQ_OK, HCQ_OK, reached);
     CASE(HCQ_TIMEOUT, HCQ_TIMEOUT, pending);
@@ -36,14 +34,9 @@ TEST(wait_all_any) {
     CASE(HCQ_ERROR_CLOSED, HCQ_ERROR_CLOSED, pending, stale);
     CASE(HCQ_TIMEOUT, HCQ_OK, hcq_at(up, 11), hcq_at(up, 10), hcq_at(up, 1));
 #undef CASE
-}
-
-/* What is over counts more than what failed, also where nobody has looked at it yet. */
-TEST(any_beside_a_stale_one) {
-    hcq_signal gone = make_signal(T.dev, 9);
-    hcq_point points[2] = {hcq_at(gone, 1), hcq_at(gone, 1)};
+    /* What is over counts more than what failed, also where nobody has looked at it yet. */
+    hcq_point points[2] = {stale, stale};
     hcq_result r = HCQ_ERROR_CLOSED;
-    CHECK_OK(hcq_signal_destroy(gone));
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &points[1]));
     for (uint64_t end = hcq_now_ns() + BOUND; r == HCQ_ERROR_CLOSED && hcq_now_ns() < end;) {
         r = hcq_wait(points, 2, HCQ_ANY, HCQ_FOREVER);
@@ -54,11 +47,9 @@ TEST(any_beside_a_stale_one) {
 /* A submit_and_wait that times out still gives its point, and the work goes on. */
 TEST(deadlines) {
     hcq_signal s = make_signal(T.dev, 1), failed = make_signal(dev2(), 0);
-    hcq_signal gate = make_signal(T.dev, 0);
-    hcq_point reached = hcq_at(s, 1), pending = hcq_at(s, 2), open = hcq_at(gate, 1);
+    hcq_point reached = hcq_at(s, 1), pending = hcq_at(s, 2), open = make_gate(T.dev);
     hcq_point never = hcq_at(failed, 1), done[3];
     hcq_submission sub = {.waits = &open, .wait_count = 1};
-    memset(done, 0, sizeof done);
     CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST, NULL));
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
     const uint64_t past[] = {HCQ_DEADLINE(0), HCQ_DEADLINE(1),
@@ -80,58 +71,32 @@ TEST(deadlines) {
         CHECK_U64(done[i].value, i + 2); /* behind what was held above */
         CHECK_RESULT(test_poll(done[i]), HCQ_TIMEOUT);
     }
-    when = hcq_now_ns() + SECOND / 50;
-    CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ANY, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
-    CHECK(hcq_now_ns() >= when);
-    CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
-    when = hcq_now_ns() + SECOND / 50;
-    CHECK_RESULT(hcq_device_synchronize(T.dev, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
-    CHECK(hcq_now_ns() >= when);
+    for (int i = 0; i < 2; i++) {
+        when = hcq_now_ns() + SECOND / 50;
+        CHECK_RESULT(i ? hcq_device_synchronize(T.dev, HCQ_DEADLINE(when))
+                       : hcq_wait(&pending, 1, HCQ_ANY, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
+        CHECK(hcq_now_ns() >= when);
+    }
     when = hcq_now_ns() + BOUND;
     CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, HCQ_DEADLINE(when)));
-    CHECK_OK(hcq_signal_set(gate, 1));
+    open_gate(open);
     CHECK_OK(hcq_device_synchronize(T.dev, HCQ_DEADLINE(when)));
     CHECK_OK(hcq_wait(done, 3, HCQ_ALL, 0));
     CHECK(hcq_now_ns() < when);
 }
 
-/* A sleeping thread is woken, not by its end, however that was named. */
-TEST(deadlines_wake) {
-    const uint64_t ends[] = {HCQ_DEADLINE(hcq_now_ns() + 3600 * SECOND), 3600 * SECOND,
-                             (uint64_t)INT64_MAX, HCQ_FOREVER,
-                             HCQ_DEADLINE(INT64_MAX), HCQ_DEADLINE(INT64_MAX - 1)};
-    enum { N = sizeof ends / sizeof ends[0] };
-    static blocked_call w[2 * N];
-    hcq_signal s = make_signal(T.dev, 0), t = make_signal(dev2(), 0);
-    memset(w, 0, sizeof w);
-    for (int i = 0; i < 2 * N; i++) {
-        w[i].points[0] = hcq_at(s, 1);
-        w[i].points[1] = hcq_at(i < N ? t : s, 1);
-        w[i].count = 2;
-        w[i].mode = i < N ? HCQ_ALL : HCQ_ANY;
-        w[i].timeout_ns = ends[i % N];
-        pthread_create(&w[i].thread, NULL, blocked_wait, &w[i]);
-    }
-    test_sleep_ms(20);                 /* some of them sleep by now; all are woken */
-    hcq_result first = hcq_signal_set(s, 1), second = hcq_signal_set(t, 1);
-    for (int i = 0; i < 2 * N; i++) {
-        pthread_join(w[i].thread, NULL);
-    }
-    CHECK_OK(first);
-    CHECK_OK(second);
-    for (int i = 0; i < 2 * N; i++) {
-        CHECK_OK(w[i].result);
-    }
-}
-
-/* As many points as a thread can be linked to, and more; whatever ends the wait ends
-   it although nobody looks again: there is no time-out, and nothing to be explained. */
+/* As many points as a thread can be linked to, and more; whatever ends the wait ends it
+   although nobody looks again: its end is far away, however that was named, and nothing is
+   to be explained. */
 TEST(waits_of_many_points) {
     enum { MOST = 18 };
+    const uint64_t ends[] = {HCQ_FOREVER, HCQ_DEADLINE(hcq_now_ns() + 3600 * SECOND),
+                             3600 * SECOND, (uint64_t)INT64_MAX, HCQ_DEADLINE(INT64_MAX),
+                             HCQ_DEADLINE(INT64_MAX - 1)};
     hcq_device *devices[2] = {open_labelled("left", HCQ_NEVER), open_labelled("right", HCQ_NEVER)};
     for (uint32_t count = 15; count <= MOST; count++) {
         hcq_signal s[MOST];
-        blocked_call wait = {.count = count, .mode = HCQ_ANY, .timeout_ns = HCQ_FOREVER};
+        blocked_call wait = {.count = count, .mode = HCQ_ANY};
         for (uint32_t i = 0; i < count; i++) {
             s[i] = make_signal(devices[i % 2], 0);
             wait.points[i] = hcq_at(s[i], 5);
@@ -139,6 +104,7 @@ TEST(waits_of_many_points) {
         for (uint32_t way = 0; way < 4; way++) {
             const uint32_t at = way == 1 ? 0 : way == 2 ? count / 2 : count - 1;
             wait.tid = wait.over = 0;
+            wait.timeout_ns = ends[(4 * count + way) % (sizeof ends / sizeof ends[0])];
             CHECK(pthread_create(&wait.thread, NULL, blocked_wait, &wait) == 0);
             blocked_until(&wait);
             CHECK_OK(way == 0   ? hcq_signal_set(s[at], 5)
@@ -306,16 +272,11 @@ TEST(submit_and_wait) {
     hcq_point done = {{0}, 0}, wait = make_gate(dev2());
     CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 0);
     hcq_submission three[3] = {submission(&q, 1), submission(&q, 1), submission(&q, 1)};
-    for (int i = 0; i < 50; i++) {
-        CHECK_OK(hcq_submit_and_wait(T.dev, three, 1, BOUND, i % 2 ? &done : NULL));
-    }
-    CHECK_U64(done.value, hcq_device_timeline_value(T.dev) - 1);
-    CHECK_OK(test_poll(done));         /* it was waited for */
-    CHECK_U64(READ32(a, 0), 50);
+    CHECK_OK(hcq_submit_and_wait(T.dev, three, 1, BOUND, NULL));
     uint64_t next = hcq_device_timeline_value(T.dev);
     CHECK_OK(hcq_submit_and_wait(T.dev, three, 3, HCQ_DEADLINE(hcq_now_ns() + BOUND), &done));
     CHECK_U64(done.value, next + 2);   /* the last one's */
-    CHECK_OK(test_poll(done));
+    CHECK_OK(test_poll(done));         /* it was waited for */
     next = hcq_device_timeline_value(T.dev);
     CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_NATIVE, NULL));
     three[0].waits = &wait;
@@ -323,5 +284,5 @@ TEST(submit_and_wait) {
     CHECK_RESULT(hcq_submit_and_wait(T.dev, three, 1, BOUND, &done), HCQ_ERROR_NATIVE);
     CHECK_U64(done.value, next);       /* it was submitted, and failed */
     CHECK_RESULT(test_poll(done), HCQ_ERROR_NATIVE);
-    CHECK_U64(READ32(a, 0), 53);
+    CHECK_U64(READ32(a, 0), 4);
 }
