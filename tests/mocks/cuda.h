@@ -50,7 +50,6 @@ enum {
     MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies to memory that is not pinned; those from it
                                           always are */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
-    MOCK_CUDA_POOLS_OUTLIVE = 1024,    /* memory of pools stays when its context ends, as in CUDA */
     MOCK_CUDA_STRICT_MEMSETS = 2048,   /* a memset node takes no other size (1) */
     MOCK_CUDA_NO_EARLY_WAITS = 4096,   /* a stream waits for a value that nothing enqueued will
                                           store, or for an event that was never recorded: both
@@ -59,13 +58,8 @@ enum {
                                           all that frees or unregisters pinned memory, loads or
                                           unloads modules, the first launch of a kernel without
                                           cuFuncLoad [only cuMemFree] */
-    MOCK_CUDA_NO_RECOVERY = 16384,     /* no new context after an error that, says CUDA, ends the
+    MOCK_CUDA_NO_RECOVERY = 16384      /* no new context after an error that, says CUDA, ends the
                                           process: all sticky ones but 710 [there is] */
-    MOCK_CUDA_NO_READ_ONLY = 32768,    /* memory that cannot be written is never registered */
-    MOCK_CUDA_PINNED_IS_INVALID = 65536,/* to register what cuMemHostAlloc gave is refused with 1,
-                                          as in CUDA [with 712] */
-    MOCK_CUDA_HOSTS_GO_ON = 131072     /* who gives a copy from pinned memory to such, or a graph
-                                          with one, goes on at once [when it is done, as in CUDA] */
 };
 
 typedef struct mock_cuda_desc {

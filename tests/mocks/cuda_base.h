@@ -62,7 +62,6 @@ typedef struct mc_context {
     int ended;
     struct mc_context *peers[MC_DEVICES];
     struct mc_op *first, *last;        /* enqueued and not done, oldest first */
-    struct mc_stream *implicit;        /* streams that nobody made */
     struct mc_context *next;           /* all that were, freed by setup */
 } mc_context;
 

@@ -91,7 +91,7 @@ static int mc_is_hosts(mc_address address) {
 
 /* Is it a copy that the caller does, when its turn has come? */
 static int mc_is_callers(mc_address dst, mc_address src) {
-    return mc_is_hosts(dst) && mc_is_hosts(src) && !(M.desc.flags & MOCK_CUDA_HOSTS_GO_ON);
+    return mc_is_hosts(dst) && mc_is_hosts(src);
 }
 
 static int mc_in_region(mc_address address) {

@@ -2,10 +2,9 @@
    suite meets. Part of util.h. */
 #pragma once
 
-/* What no test means to do, and what CUDA does. */
+/* What no test means to do. */
 enum {
-    MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS |
-                      MOCK_CUDA_POOLS_OUTLIVE | MOCK_CUDA_PINNED_IS_INVALID
+    MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS
 };
 
 /* Operations start early or late, as chance has it; each stream has a work queue. The
