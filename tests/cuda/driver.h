@@ -11,39 +11,31 @@
 
 /* More than the driver takes before it blocks, one by one and in one recording, behind a kernel
    that this very thread lets go. */
-TEST(thousands_are_pending) {
+TEST_OF_MEANS(thousands_are_pending) {
     enum { TIMES = 1500 };
     NEEDS_WIDE_COUNTERS();
-    hcq_queue *others = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(others, make_add(T.dev), make_words(T.dev, 4), 0, 1), 0);
-    for (uint32_t way = 0; way < 3; way++) {
-        hcq_device *device = device_by(way, 2, 1);
-        hcq_buffer words = make_words(device, 4);
-        hcq_program *add = make_add(device);
-        hcq_queue *one = make_queue(device, HCQ_COMPUTE), *many = make_queue(device, HCQ_COMPUTE);
-        gates g;
-        gates_open(&g, device);
-        CHECK_INDEX(record_add(one, add, words, 0, 1), 0);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            CHECK_INDEX(record_add(many, add, words, 1, 1), i);
-        }
-        (void)submit_spin(&g, 0, 0);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            (void)submit_to(device, one, 0, NULL, NULL);
-        }
-        hcq_point done = submit_to(device, many, 0, NULL, NULL);
-        done = submit_to(device, many, 1, &done, NULL);
-        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
-        CHECK(!mocked || stats_now().operations_pending < 1022);
-        if (!T.variant->one_fifo) {
-            submit_and_wait(others, T.dev);
-        }
-        GATE_END(&g, 0, done);
-        settle(device);
-        CHECK_U64(READ32(words, 0), TIMES);
-        CHECK_U64(READ32(words, 1), 2 * TIMES);
-        CHECK_OK(hcq_close(device));
+    hcq_device *device = device_by(way, 2, 1);
+    hcq_buffer words = make_words(device, 4);
+    hcq_queue *one = queue_of_adds(words, 0, 1), *many = queue_of_adds(words, 1, TIMES);
+    hcq_queue *others = queue_of_adds(make_words(T.dev, 4), 0, 1);
+    gates g;
+    gates_open(&g, device);
+    (void)submit_spin(&g, 0, 0);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        (void)submit_to(device, one, 0, NULL, NULL);
     }
+    hcq_point done = submit_to(device, many, 0, NULL, NULL);
+    done = submit_to(device, many, 1, &done, NULL);
+    CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
+    CHECK(!mocked || stats_now().operations_pending < 1022);
+    if (!T.variant->one_fifo) {
+        submit_and_wait(others, T.dev);
+    }
+    GATE_END(&g, 0, done);
+    settle(device);
+    CHECK_U64(READ32(words, 0), TIMES);
+    CHECK_U64(READ32(words, 1), 2 * TIMES);
+    CHECK_OK(hcq_close(device));
 }
 
 /* ---- calls that take long ---- */
@@ -61,7 +53,7 @@ static void *slow_call(void *user) {
     hcq_buffer buffer;
     hcq_result r = HCQ_OK;
     if (s->kind == 0) {
-        (void)make_bad(s->device);     /* compiles PTX */
+        (void)make_own(s->device, "ct_bad");     /* compiles PTX */
     } else if (s->kind == 1) {
         r = hcq_alloc(s->device, 1000000000, HCQ_HOST_VISIBLE | HCQ_NO_CACHE, &buffer);
     } else {
@@ -232,7 +224,6 @@ TEST(imports_of_more_than_one_range) {
     CHECK(munmap(memory, size) == 0);
 }
 
-
 /* By cuMemHostAlloc, or a part of it by cuMemHostRegister; it stays theirs. */
 TEST(memory_that_others_pinned) {
     enum { WORDS = 8192, BYTES = WORDS * 4 };
@@ -290,7 +281,7 @@ TEST(memory_that_is_read_only) {
 
 static void lose_and_close(hcq_device *device) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
+    CHECK_INDEX(hcq_queue_exec(q, make_own(device, "ct_bad"), NULL, 0, dims_one, dims_one), 0);
     WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
     CHECK_OK(hcq_close(device));
 }
@@ -315,8 +306,6 @@ TEST_ALONE(memory_of_lost_devices) {
     CHECK_OK(hcq_close(last));
 }
 
-/* ---- streams that are none of one's own ---- */
-
 /* A driver that gives the process no other context, as NVIDIA promises none: opening fails, says
    why, and nothing is left. */
 TEST_ALONE(contexts_that_do_not_come_back) {
@@ -333,6 +322,7 @@ TEST_ALONE(contexts_that_do_not_come_back) {
     CHECK_U64(things_now(), 0);
 }
 
+/* ---- streams that are none of one's own ---- */
 
 TEST(default_streams_are_refused) {
     raw_side a;
@@ -362,66 +352,39 @@ static void capture_end(raw_stream stream) {
 }
 
 /* A lent stream that its owner captures takes no work, and tells so; what came before is done,
-   what comes after it, too. Nothing of it is in the owner's graph. */
+   what comes after it, too. A part of a long submission that waits for its turn goes on
+   afterwards. Nothing of either is in the owner's graph. */
 TEST(captured_streams) {
-    NEEDS_WIDE_COUNTERS();
-    raw_side a;
-    raw_open(&a, T.dev);
-    for (uint32_t way = 0; way < 2; way++) {
-        raw_stream stream = raw_stream_new();
-        test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
-        hcq_device *device = open_lent(a.context, &stream, 1);
-        hcq_buffer words = make_words(device, 4);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        gates g;
-        gates_open(&g, device);
-        CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 0);
-        settle(device);
-        (void)submit_spin(&g, 0, 0);
-        hcq_point before = submit_of(q, device);
-        capture_begin(stream);
-        log_clear();
-        hcq_point refused = submit_of(q, device);
-        CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
-        GATE_END(&g, 0, before);
-        WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
-        CHECK(log_has("HCQ_ERROR_NATIVE: hcq CUDA: cuda: a lent stream is being captured"));
-        capture_end(stream);
-        submit_and_wait(q, device);
-        CHECK_U64(READ32(words, 0), 2);
-        CHECK_OK(hcq_close(device));
-        raw_stream_end(stream);
-    }
-    raw_close(&a);
-}
-
-/* What is captured while a part of a long submission waits for its turn has nothing of it; that
-   goes on afterwards. */
-TEST(captured_in_the_middle) {
     enum { LONG = 1500 };
     NEEDS_WIDE_COUNTERS();
     raw_side a;
     raw_open(&a, T.dev);
-    for (uint32_t way = 0; way < 2; way++) {
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t count = i & 1 ? LONG : 1;
         raw_stream stream = raw_stream_new();
-        test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
-        hcq_device *device = open_lent(a.context, &stream, 1);
+        hcq_device *device = open_lent(a.context, &stream, 1, i & 2 ? HCQ_CUDA_MEMOPS : 0);
         hcq_buffer words = make_words(device, 4);
-        hcq_program *add = make_add(device);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *q = queue_of_adds(words, 0, count);
         gates g;
         gates_open(&g, device);
-        for (uint32_t i = 0; i < LONG; i++) {
-            CHECK_INDEX(record_add(q, add, words, 0, 1), i);
-        }
         settle(device);
-        hcq_point before = submit_spin(&g, 0, 0), done = submit_of(q, device);
+        hcq_point spun = submit_spin(&g, 0, 0), before = submit_of(q, device);
         capture_begin(stream);
-        GATE_END(&g, 0, before);
-        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        if (count == LONG) {
+            GATE_END(&g, 0, spun);
+            CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        } else {
+            log_clear();
+            hcq_point refused = submit_of(q, device);
+            CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
+            GATE_END(&g, 0, before);
+            WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
+            CHECK(log_has("HCQ_ERROR_NATIVE: hcq CUDA: cuda: a lent stream is being captured"));
+        }
         capture_end(stream);
-        WAIT_OK(done);
-        CHECK_U64(READ32(words, 0), LONG);
+        WAIT_OK(before);
+        submit_and_wait(q, device);
+        CHECK_U64(READ32(words, 0), 2 * count);
         CHECK_OK(hcq_close(device));
         raw_stream_end(stream);
     }
@@ -432,12 +395,7 @@ TEST(captured_in_the_middle) {
 TEST(captures_of_others) {
     enum { LONG = 700 };               /* somebody asks how far it is while it is given */
     raw_side a;
-    hcq_buffer words = make_words(T.dev, 4);
-    hcq_program *add = make_add(T.dev);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    for (uint32_t i = 0; i < LONG; i++) {
-        CHECK_INDEX(record_add(q, add, words, 0, 1), i);
-    }
+    hcq_queue *q = queue_of_adds(make_words(T.dev, 4), 0, LONG);
     raw_open(&a, T.dev);
     capture_begin(a.stream);
     use_device(T.dev);
@@ -458,10 +416,7 @@ TEST(refused_graphs) {
     static const char *const calls[] = {"cuGraphAdd*", "cuGraphInstantiate*", "cuGraphUpload"};
     for (uint32_t i = 0; i < 3; i++) {
         hcq_buffer words = make_words(T.dev, 4);
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_program *add = make_add(T.dev);
-        CHECK_INDEX(record_add(q, add, words, 0, 1), 0);
-        CHECK_INDEX(record_add(q, add, words, 1, 2), 1);
+        hcq_queue *q = queue_of_adds(words, 1, 2);
         log_clear();
         (M.fail)(calls[i], 0, 1);
         CHECK_OK(hcq_queue_bind(q, T.dev));
@@ -473,15 +428,4 @@ TEST(refused_graphs) {
         hcq_queue_destroy(q);
         CHECK_OK(hcq_free(words));
     }
-}
-
-TEST(refused_pools) {
-    NEEDS_MOCK();
-    log_clear();
-    (M.fail)("cuMemPoolCreate", 0, 801);
-    hcq_device *device = device_with(0, 1, 1);
-    (M.fail)(NULL, 0, 0);
-    CHECK(info_of(device).pools == 0);
-    use_device(device);
-    CHECK_OK(hcq_close(device));
 }

@@ -111,11 +111,12 @@ TEST(clearing_in_two_threads) {
 /* ---- freeing beside running work ---- */
 
 /* A kernel spins, on the device or on another one of this GPU: allocating, importing,
-   freeing, destroying programs and queues, trimming, and then closing go on. It would end by itself
-   after 10 seconds, and its point with it. */
+   freeing, destroying programs and queues, trimming, reading the clock, and then closing go on. It
+   would end by itself after 10 seconds, and its point with it. */
 static void frees_beside(hcq_device *device, const gates *g) {
     static unsigned char pages[200000];
     hcq_buffer buffers[12];
+    hcq_clock clock;
     hcq_program *spare = make_own(device, "ct_count");
     hcq_queue *bound = make_queue(device, HCQ_COMPUTE);
     const int imports = has_feature(device, HCQ_FEATURE_IMPORT);
@@ -142,6 +143,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
     hcq_queue_destroy(bound);
     CHECK_OK(hcq_trim(device, 0));
     CHECK_OK(imports ? hcq_import(device, pages, sizeof pages, 0, &buffers[0]) : HCQ_OK);
+    CHECK_OK(hcq_device_clock(device, &clock));
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     GATE_END(g, 0, done);
     CHECK_OK(imports ? hcq_free(buffers[0]) : HCQ_OK); /* this one may wait: it is yours now */
@@ -186,15 +188,16 @@ static void memory_runs_out(hcq_device *device) {
     CHECK_U64(READ32(large, (12u << 20) - 1), 0);
 }
 
-/* Pools are used where they are there, and nothing of them where they are not, or not
-   wanted. */
+/* Pools are used where they are there, and nothing of them where they are not, not wanted, or
+   refused. */
 TEST_ALONE(pools_and_no_pools) {
     NEEDS_MOCK();
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         mock_cuda_desc desc = mock_wanted();
         desc.memory_bytes = 64u << 20;
         desc.flags |= i == 1 ? MOCK_CUDA_NO_POOLS : 0;
         M.setup(&desc);
+        (M.fail)(i == 3 ? "cuMemPoolCreate" : NULL, 0, 801);
         hcq_device *device = device_with(i == 2 ? HCQ_CUDA_NO_POOLS : 0, 1, 1);
         uint32_t pools = info_of(device).pools;
         memory_runs_out(device);
@@ -241,17 +244,6 @@ TEST(imports_that_share_a_page) {
         hcq_queue_destroy(q);
         free(memory);
     }
-}
-
-/* Where the driver cannot register memory, or shall not. */
-TEST(imports_are_refused) {
-    static unsigned char bytes[4096];
-    hcq_device *device = device_with(HCQ_CUDA_NO_IMPORT, 1, 1);
-    hcq_buffer buffer;
-    CHECK(!has_feature(device, HCQ_FEATURE_IMPORT));
-    CHECK_RESULT(hcq_import(device, bytes, sizeof bytes, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
-    use_device(device);
-    CHECK_OK(hcq_close(device));
 }
 
 /* ---- several devices: each other's memory, and the host's ---- */

@@ -100,7 +100,7 @@ static int trap_main(void) {
     hcq_error_info info = {0};
     hcq_buffer large;
     int bad = hcq_alloc(device, 32u << 20, 0, &large) != HCQ_OK;
-    bad |= hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one) != 0;
+    bad |= hcq_queue_exec(q, make_own(device, "ct_bad"), NULL, 0, dims_one, dims_one) != 0;
     hcq_point done = submit_of(q, device);
     bad |= hcq_wait(&done, 1, HCQ_ALL, BOUND) != HCQ_ERROR_LOST;
     bad |= hcq_device_error_take(device, &info) != HCQ_OK || info.result != HCQ_ERROR_LOST ||
@@ -240,7 +240,7 @@ TEST_ALONE(errors_name_the_command) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_TRAIL : 0, 1, 1);
-        hcq_program *bad = make_bad(device), *add = make_add(device);
+        hcq_program *bad = make_own(device, "ct_bad"), *add = make_add(device);
         hcq_buffer words = make_words(device, 4);
         hcq_queue *good = make_queue(device, HCQ_COMPUTE), *q = make_queue(device, HCQ_COMPUTE);
         hcq_error_info error;

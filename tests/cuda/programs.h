@@ -296,26 +296,14 @@ TEST(too_many_arguments) {
     }
 }
 
-static uint8_t byte_taken;             /* by the mock's kernel, atomic */
-
-static void own_byte(const void *args, const hcq_block *b) {
-    (void)b;
-    __atomic_store_n(&byte_taken, *HCQ_ARGS(uint8_t, args), __ATOMIC_SEQ_CST);
-}
-
 /* The fewest that a kernel can have; alone, and in a graph. */
 TEST(one_byte_of_arguments) {
-    hcq_program_desc desc = HCQ_CPU_PROGRAM("ct_byte", own_byte, HCQ_ARG_STRUCT(1, 1));
-    desc.ptx = (hcq_code){.data = PTX_HEAD ".visible .entry ct_byte(.param .u8 x) {\n    ret;\n}\n",
-                          .entry = "ct_byte"};
-    hcq_program *program = make_kernel(T.dev, desc);
-    hcq_point done;
+    hcq_program *program = make_own(T.dev, "ct_byte");
     for (uint8_t i = 1; i < 3; i++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, program, &i, 1, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &i, 1, dims_one, dims_one), 0);
         CHECK_OK(i == 1 ? HCQ_OK : hcq_queue_bind(q, T.dev));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
+        submit_and_wait(q, T.dev);
         CHECK(!mocked || __atomic_load_n(&byte_taken, __ATOMIC_SEQ_CST) == i);
     }
 }

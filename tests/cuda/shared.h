@@ -62,8 +62,28 @@ static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy
                      copy_lanes);
 }
 
+/* A test of each of them. */
+#define TEST_OF_MEANS(name) \
+    static void name##_by(uint32_t way); \
+    TEST(name) { \
+        for (uint32_t way = 0; way < MEANS; way++) { \
+            name##_by(way); \
+        } \
+    } \
+    static void name##_by(uint32_t way)
+
 static int is_one_stream(uint32_t way) {
     return T.variant->one_fifo || (all_means[way] & HCQ_CUDA_ONE_STREAM) != 0;
+}
+
+/* A queue of so many commands, each of which adds 1 to a word. */
+static hcq_queue *queue_of_adds(hcq_buffer words, uint32_t word, uint32_t count) {
+    hcq_queue *q = make_queue(words.device, HCQ_COMPUTE);
+    hcq_program *add = make_add(words.device);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_INDEX(record_add(q, add, words, word, 1), i);
+    }
+    return q;
 }
 
 static hcq_cuda_info info_of(hcq_device *device) {
@@ -71,6 +91,8 @@ static hcq_cuda_info info_of(hcq_device *device) {
     CHECK_OK(hcq_cuda_info_get(device, &info));
     return info;
 }
+
+#define NEEDS_STORES() SKIP_IF(!info_of(T.dev).value_waits, "each submission has an event")
 
 static void imports_are_gone(void) {
     CHECK_OK(hcq_trim(T.dev, 0));
