@@ -71,9 +71,8 @@ TEST(calls_of_a_copy) {
     NEEDS_WIDE_COUNTERS();
     NEEDS_STORES();
     hcq_device *device = device_by(0, 1, 1);
-    hcq_buffer large;
+    hcq_buffer large = make_buffer(device, LARGE, 0);
     unsigned char *bytes = (unsigned char *)calloc(1, LARGE);
-    CHECK_OK(hcq_alloc(device, LARGE, 0, &large));
     uint32_t word = 7;
     CHECK_OK(hcq_copyin(large, bytes, LARGE)); /* what they need is there from now on */
     CHECK_OK(hcq_copyin(large, &word, 4));
@@ -123,10 +122,9 @@ TEST(pieces_of_pinned_memory) {
     static unsigned char model[MOST];
     NEEDS_MOCK();
     hcq_device *device = device_by(0, 1, 1);
-    hcq_buffer pieces[PIECES] = {{0}}, whole;
+    hcq_buffer pieces[PIECES] = {{0}}, whole = make_buffer(device, MOST, 0);
     uint64_t chance = T.seed, most = 0;
     const uint64_t before = stats_now().host_allocations;
-    CHECK_OK(hcq_alloc(device, MOST, 0, &whole));
     for (uint32_t step = 0; step < 4 * PIECES; step++) {
         hcq_buffer *b = &pieces[test_random(&chance) % PIECES];
         if (b->device) {
@@ -144,12 +142,8 @@ TEST(pieces_of_pinned_memory) {
             CHECK(b->address % 4096 == 0);
             memset(model, (int)(b - pieces), (size_t)size);
             CHECK_OK(hcq_transfer(hcq_transfer_device(hcq_view(whole, 0, size)),
-                                  hcq_transfer_host(model, size), size, 0,
-                                  BOUND));
-            hcq_queue *q = make_queue(device, HCQ_COPY);
-            CHECK_INDEX(hcq_queue_copy(q, *b, whole, size), 0);
-            submit_and_wait(q, device);
-            hcq_queue_destroy(q);
+                                  hcq_transfer_host(model, size), size, 0, BOUND));
+            copy_by_queue(device, *b, whole, size);
         }
         most = stats_now().host_allocations > most ? stats_now().host_allocations : most;
     }
@@ -172,8 +166,7 @@ TEST(pools_are_trimmed) {
     hcq_device *device = device_by(0, 1, 1);
     uint64_t before = calls_of("cuMemPoolTrimTo");
     for (uint32_t i = 1; i <= 40; i++) {
-        hcq_buffer buffer;
-        CHECK_OK(hcq_alloc(device, SIZE, HCQ_NO_CACHE, &buffer));
+        hcq_buffer buffer = make_buffer(device, SIZE, HCQ_NO_CACHE);
         mock_sleep(1000000);           /* its stream is idle by then, mostly */
         CHECK_OK(hcq_free(buffer));
         CHECK(i > 3 || calls_of("cuMemPoolTrimTo") == before);

@@ -53,7 +53,7 @@ static void *slow_call(void *user) {
     hcq_buffer buffer;
     hcq_result r = HCQ_OK;
     if (s->kind == 0) {
-        (void)make_own(s->device, "ct_bad");     /* compiles PTX */
+        (void)make_own(s->device, "ct_bad"); /* compiles PTX */
     } else if (s->kind == 1) {
         r = hcq_alloc(s->device, 1000000000, HCQ_HOST_VISIBLE | HCQ_NO_CACHE, &buffer);
     } else {
@@ -65,45 +65,32 @@ static void *slow_call(void *user) {
 
 /* While the driver compiles, pins or instantiates for seconds, work on another backend's device is
    submitted and done. */
-TEST_ALONE(slow_calls_hold_up_nobody) {
+TEST(slow_calls_hold_up_nobody) {
     const uint64_t slow_ns = T.quick ? 600000000 : 1500000000;
     NEEDS_MOCK();
+    hcq_device *cpu = open_cpu();
+    hcq_queue *q = queue_of_adds(make_words(T.dev, 4), 0, SLOW_NODES);
+    hcq_queue *others = queue_of_adds(make_words(cpu, 4), 0, 1);
+    submit_and_wait(others, cpu);
     for (uint32_t kind = 0; kind < 3; kind++) {
-        mock_cuda_desc desc = mock_wanted();
-        M.setup(&desc);
-        hcq_device *device = device_with(0, 1, 1), *cpu = open_cpu();
-        const int skips = kind == 2 && !info_of(device).graphs;
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *others = make_queue(cpu, HCQ_COMPUTE);
-        hcq_buffer words = make_words(device, 4), theirs = make_words(cpu, 4);
-        for (uint32_t i = 0; i < SLOW_NODES; i++) {
-            CHECK(hcq_queue_fill(q, words, 16, i, 4) >= 0);
-        }
-        CHECK_INDEX(hcq_queue_fill(others, theirs, 16, 7, 4), 0);
-        submit_and_wait(others, cpu);
-        submit_and_wait(q, device);
+        const int skips = kind == 2 && !info_of(T.dev).graphs;
+        slow s = {T.dev, q, kind, 0};
+        pthread_t thread;
         M.slow(kind == 0 ? slow_ns : 0, kind == 1 ? slow_ns : 0,
                kind == 2 ? slow_ns / SLOW_NODES : 0);
-        slow s = {device, q, kind, 0};
-        pthread_t thread;
-        uint64_t longest = 0, start = hcq_now_ns();
+        uint64_t start = hcq_now_ns();
         CHECK(pthread_create(&thread, NULL, slow_call, &s) == 0);
         mock_sleep(50000000);          /* it is in the driver by then */
         for (uint32_t i = 0; i < 200; i++) {
-            uint64_t began = hcq_now_ns();
-            hcq_point done = submit_of(others, cpu);
-            longest = hcq_now_ns() - began > longest ? hcq_now_ns() - began : longest;
-            CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+            submit_and_wait(others, cpu);
         }
         CHECK(skips || __atomic_load_n(&s.over, __ATOMIC_SEQ_CST) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
         CHECK_U64(s.over, 1);
         CHECK(skips || hcq_now_ns() - start >= slow_ns);
-        fprintf(stderr, "the longest of 200 submissions beside it: %llu ns\n",
-                (unsigned long long)longest);
-        M.slow(0, 0, 0);
-        CHECK_OK(hcq_close(cpu));
-        CHECK_OK(hcq_close(device));
     }
+    M.slow(0, 0, 0);
+    CHECK_OK(hcq_close(cpu));
 }
 
 /* ---- pinned memory ---- */
@@ -161,11 +148,10 @@ TEST(copies_between_hosts_wait_for_nobody) {
     SKIP_IF(is_one_stream(0), "the kernel that waits is before all");
     hcq_device *device = device_by(0, 2, 1);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_buffer src, dst;
+    hcq_buffer src = make_buffer(device, BYTES, HCQ_HOST_VISIBLE);
+    hcq_buffer dst = make_buffer(device, BYTES, HCQ_HOST_VISIBLE | HCQ_ZEROED);
     static unsigned char want[BYTES];
     const uint32_t sealed = 0x12345678;
-    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &src));
-    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE | HCQ_ZEROED, &dst));
     for (uint32_t i = 0; i < BYTES; i++) {
         ((unsigned char *)src.host)[i] = (unsigned char)(i * 31 + (i >> 8));
     }
@@ -214,11 +200,8 @@ TEST(imports_of_more_than_one_range) {
     CHECK_OK(hcq_import(T.dev, memory, size, 0, &all));
     CHECK_U64(calls_of("cuMemHostRegister*"), before + 2);
     memset(memory + seam - 200, 0x5a, 400);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_copy(q, own, hcq_view(all, seam - 200, 400), 400), 0);
-    submit_and_wait(q, T.dev);
+    copy_by_queue(T.dev, own, hcq_view(all, seam - 200, 400), 400);
     CHECK_BYTES(own, memory + seam - 200, 400);
-    hcq_queue_destroy(q);
     CHECK_OK(hcq_free(all));
     imports_are_gone();
     CHECK(munmap(memory, size) == 0);
@@ -261,10 +244,9 @@ TEST(memory_that_is_read_only) {
     }
     CHECK_U64(mprotect(pages, BYTES, PROT_READ), 0);
     CHECK_OK(hcq_import(T.dev, pages, BYTES, 0, &buffer));
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_copy(q, own, buffer, BYTES), 0);
-    submit_and_wait(q, T.dev);
+    copy_by_queue(T.dev, own, buffer, BYTES);
     CHECK_BYTES(own, pages, BYTES);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     log_clear();
     CHECK_INDEX(hcq_queue_copy(q, buffer, own, 64), HCQ_ERROR_INVALID);
     CHECK(log_has("dst: is imported memory that its device may only read"));
@@ -279,26 +261,16 @@ TEST(memory_that_is_read_only) {
 
 /* ---- what a loss leaves ---- */
 
-static void lose_and_close(hcq_device *device) {
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, make_own(device, "ct_bad"), NULL, 0, dims_one, dims_one), 0);
-    WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
-    CHECK_OK(hcq_close(device));
-}
-
 /* A pool's memory outlives its context: it comes back when the device is closed. */
 TEST_ALONE(memory_of_lost_devices) {
     NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
-    desc.memory_bytes = 64u << 20;
-    M.setup(&desc);
+    mock_again(0, 64u << 20);
     for (uint32_t round = 0; round < 4; round++) {
         hcq_device *device = device_with(0, 1, 1);
-        hcq_buffer most, less;
-        CHECK_OK(hcq_alloc(device, 30u << 20, 0, &most));
-        CHECK_OK(hcq_alloc(device, 10u << 20, 0, &less));
+        (void)make_buffer(device, 30u << 20, 0);
+        hcq_buffer less = make_buffer(device, 10u << 20, 0);
         CHECK_OK(round & 1 ? hcq_free(less) : HCQ_OK);
-        lose_and_close(device);
+        (void)lose_and_close(device);
         CHECK_U64(stats_now().device_allocations, 0);
     }
     hcq_device *last = device_with(0, 1, 1);
@@ -310,11 +282,9 @@ TEST_ALONE(memory_of_lost_devices) {
    why, and nothing is left. */
 TEST_ALONE(contexts_that_do_not_come_back) {
     NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
-    desc.flags |= MOCK_CUDA_NO_RECOVERY;
-    M.setup(&desc);
+    mock_again(MOCK_CUDA_NO_RECOVERY, 0);
     hcq_device *again = NULL;
-    lose_and_close(device_with(0, 1, 1));
+    (void)lose_and_close(device_with(0, 1, 1));
     log_clear();
     hcq_device_desc own = test_desc();
     CHECK_RESULT(hcq_open("CUDA", &own, &again), HCQ_ERROR_LOST);

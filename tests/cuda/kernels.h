@@ -142,7 +142,7 @@ typedef struct gates {
 static void gates_open(gates *g, hcq_device *device) {
     g->dev = device;
     g->spin = make_own(device, "ct_spin");
-    CHECK_OK(hcq_alloc(device, GATES * 128, HCQ_HOST_VISIBLE | HCQ_ZEROED, &g->words));
+    g->words = make_buffer(device, GATES * 128, HCQ_HOST_VISIBLE | HCQ_ZEROED);
 }
 
 static uint32_t *gate_word(const gates *g, uint32_t gate, uint32_t which) {

@@ -117,8 +117,7 @@ TEST(lent_streams) {
         CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, i, &lane));
         CHECK(lane.stream == streams[i] && lane.lent == 1);
     }
-    hcq_buffer words;
-    CHECK_OK(hcq_alloc(device, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &words));
+    hcq_buffer words = make_buffer(device, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED);
     share_streams(device, streams, words, model);
     CHECK_OK(hcq_close(device));
     raw_set(&a, 0, 5, streams[1]);     /* they are still there */

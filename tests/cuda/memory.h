@@ -10,9 +10,8 @@ TEST(pinned_copies_are_not_staged) {
     static unsigned char pages[BYTES] __attribute__((aligned(65536)));
     NEEDS_MOCK();
     hcq_device *device = OPEN_WITH(0, .staging_bytes = 65536, .staging_count = 4);
-    hcq_buffer pinned, buffer, imported;
-    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &pinned));
-    CHECK_OK(hcq_alloc(device, BYTES, 0, &buffer));
+    hcq_buffer pinned = make_buffer(device, BYTES, HCQ_HOST_VISIBLE), imported;
+    hcq_buffer buffer = make_buffer(device, BYTES, 0);
     CHECK(pinned.host != NULL && buffer.host == NULL);
     memset(pages, 0x4e, BYTES);
     settle(device);
@@ -48,9 +47,8 @@ TEST(written_memory_is_combined) {
     gate_until_begun(&g, 0);
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t flags = (i % 2 ? HCQ_HOST_WRITES : HCQ_HOST_VISIBLE) | HCQ_NO_CACHE;
+        hcq_buffer b = make_buffer(device, 5000, flags);
         unsigned found = 0;
-        hcq_buffer b;
-        CHECK_OK(hcq_alloc(device, 5000, flags, &b));
         RAW_OK(CUDA_CALL("cuMemHostGetFlags", (unsigned *, void *), &found, b.host));
         CHECK_U64(found & COMBINED, i % 2 ? COMBINED : 0);
         CHECK_OK(hcq_free(b));
@@ -89,7 +87,6 @@ static void *zero_run(void *user) {
 TEST(clearing_in_two_threads) {
     hcq_result other = HCQ_ERROR_INVALID;
     pthread_t thread;
-    hcq_buffer b;
     NEEDS_MOCK();
     hcq_device *device = test_open(0, NULL);
     zero_device = (hcqi_cuda_device *)device->self;
@@ -99,7 +96,7 @@ TEST(clearing_in_two_threads) {
     zero_records = zero_met = 0;
     zero_device->api = &own;
     CHECK(pthread_create(&thread, NULL, zero_run, &other) == 0);
-    CHECK_OK(hcq_alloc(device, 8192, HCQ_ZEROED, &b));
+    (void)make_buffer(device, 8192, HCQ_ZEROED);
     pthread_join(thread, NULL);
     CHECK_OK(other);
     CHECK(zero_device->zero_event->handle == zero_last);
@@ -132,7 +129,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
         for (uint32_t i = 0; i < 12; i++) {
             uint32_t flags = (i & 1 ? (uint32_t)HCQ_HOST_VISIBLE : 0) |
                              (i & 2 ? (uint32_t)HCQ_NO_CACHE : 0) | (i & 4 ? 0u : HCQ_ZEROED);
-            CHECK_OK(hcq_alloc(device, 5000u << i, flags, &buffers[i]));
+            buffers[i] = make_buffer(device, 5000u << i, flags);
         }
         for (uint32_t i = 0; i < 12; i++) {
             CHECK_OK(hcq_free(buffers[i]));
@@ -181,10 +178,10 @@ static void memory_runs_out(hcq_device *device) {
     for (uint32_t i = 0; i < got; i++) {
         CHECK_OK(hcq_free(pieces[i]));
     }
-    CHECK_OK(hcq_alloc(device, 40u << 20, 0, &large));
+    large = make_buffer(device, 40u << 20, 0);
     CHECK_RESULT(hcq_alloc(device, 40u << 20, 0, &pieces[0]), HCQ_ERROR_OUT_OF_MEMORY);
     CHECK_OK(hcq_free(large));
-    CHECK_OK(hcq_alloc(device, 48u << 20, HCQ_ZEROED, &large));
+    large = make_buffer(device, 48u << 20, HCQ_ZEROED);
     CHECK_U64(READ32(large, (12u << 20) - 1), 0);
 }
 
@@ -193,10 +190,7 @@ static void memory_runs_out(hcq_device *device) {
 TEST_ALONE(pools_and_no_pools) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 4; i++) {
-        mock_cuda_desc desc = mock_wanted();
-        desc.memory_bytes = 64u << 20;
-        desc.flags |= i == 1 ? MOCK_CUDA_NO_POOLS : 0;
-        M.setup(&desc);
+        mock_again(i == 1 ? MOCK_CUDA_NO_POOLS : 0, 64u << 20);
         (M.fail)(i == 3 ? "cuMemPoolCreate" : NULL, 0, 801);
         hcq_device *device = device_with(i == 2 ? HCQ_CUDA_NO_POOLS : 0, 1, 1);
         uint32_t pools = info_of(device).pools;
@@ -256,7 +250,6 @@ static void use_each_other(hcq_device *one, hcq_device *two) {
     static uint32_t model[PEER_WORDS];
     hcq_buffer here = make_words(one, PEER_WORDS), there = make_words(two, PEER_WORDS);
     hcq_buffer back = make_words(one, PEER_WORDS);
-    hcq_queue *q = make_queue(one, HCQ_COMPUTE);
     for (uint32_t i = 0; i < PEER_WORDS; i++) {
         model[i] = i * 2654435761u;
     }
@@ -264,10 +257,8 @@ static void use_each_other(hcq_device *one, hcq_device *two) {
     CHECK_OK(hcq_transfer(hcq_transfer_device(there), hcq_transfer_device(here), sizeof model, 0,
                           BOUND));
     CHECK_BYTES(there, model, sizeof model);
-    CHECK_INDEX(hcq_queue_copy(q, back, there, sizeof model), 0);
-    submit_and_wait(q, one);
+    copy_by_queue(one, back, there, sizeof model);
     CHECK_BYTES(back, model, sizeof model);
-    hcq_queue_destroy(q);
     CHECK_OK(hcq_free(there));
     CHECK_OK(hcq_free(back));
     CHECK_OK(hcq_free(here));
@@ -329,19 +320,14 @@ TEST_ALONE(host_memory_of_all) {
         hcq_device *const order[3][3] = {{one, two, cpu}, {cpu, one, two}, {two, cpu, one}};
         hcq_buffer shared, mine, theirs;
         if (has_feature(one, HCQ_FEATURE_IMPORT)) {
-            CHECK_OK(hcq_alloc(cpu, 64, HCQ_ZEROED, &shared));
+            shared = make_words(cpu, 16);
             CHECK_OK(hcq_import(one, pages, 4096, 0, &mine));
             CHECK_OK(hcq_import(two, pages, 4096, 0, &theirs));
-            const struct { hcq_device *device; hcq_buffer to, from; } copies[] = {
-                {one, mine, shared}, {two, hcq_view(theirs, 64, 64), mine}, {two, shared, theirs},
-                {one, shared, hcq_view(mine, 64, 64)}
-            };
             ((uint32_t *)shared.host)[3] = 7 + round;
-            for (uint32_t i = 0; i < 4; i++) {
-                hcq_queue *q = make_queue(copies[i].device, HCQ_COMPUTE);
-                CHECK_INDEX(hcq_queue_copy(q, copies[i].to, copies[i].from, 64), 0);
-                submit_and_wait(q, copies[i].device);
-            }
+            copy_by_queue(one, mine, shared, 64);
+            copy_by_queue(two, hcq_view(theirs, 64, 64), mine, 64);
+            copy_by_queue(two, shared, theirs, 64);
+            copy_by_queue(one, shared, hcq_view(mine, 64, 64), 64);
             CHECK_OK(round ? hcq_free(shared) : HCQ_OK); /* or its device ends it */
             CHECK_OK(hcq_trim(cpu, 0));
             CHECK(pages[3] == 7 + round && pages[16 + 3] == 7 + round);

@@ -127,7 +127,6 @@ TEST(binary_modules) {
 /* The machine has no compiler (221), or one that is too old for the text (222). */
 TEST_ALONE(no_compiler) {
     NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
     hcq_program_desc text = own_desc("ct_first", ".version 99.0\n.target sm_50\n"
                                      ".address_size 64\n" EMPTY_KERNEL);
     hcq_program *program = NULL;
@@ -135,8 +134,7 @@ TEST_ALONE(no_compiler) {
     CHECK_RESULT(hcq_program_create(device, &text, &program), HCQ_ERROR_NO_KERNEL);
     CHECK(log_has("222") && log_has("ct_first"));
     CHECK_OK(hcq_close(device));
-    desc.flags |= MOCK_CUDA_NO_JIT;
-    M.setup(&desc);
+    mock_again(MOCK_CUDA_NO_JIT, 0);
     device = test_open(0, NULL);
     CHECK_U64(info_of(device).device_times, 0);
     CHECK(!has_feature(device, HCQ_FEATURE_PROFILING));

@@ -32,6 +32,15 @@ static mock_cuda_desc mock_wanted(void) {
     return desc;
 }
 
+/* The mock anew, with more flags; bytes of memory: 0: the variant's. */
+static void mock_again(uint32_t flags, uint64_t memory_bytes) {
+    mock_cuda_desc desc = mock_wanted();
+    desc.flags |= flags;
+    desc.memory_bytes = memory_bytes ? memory_bytes : desc.memory_bytes;
+    test_cu.devices = desc.devices;
+    M.setup(&desc);
+}
+
 /* One more device of the variant, with other HCQ_CUDA_* flags and so many lanes. */
 static hcq_device *device_of(uint32_t without, uint32_t flags, uint32_t lanes, uint32_t copies) {
     hcq_device_desc desc = test_desc();
@@ -92,6 +101,14 @@ static hcq_cuda_info info_of(hcq_device *device) {
     return info;
 }
 
+/* Copies by a queue. */
+static void copy_by_queue(hcq_device *device, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, dst, src, size), 0);
+    submit_and_wait(q, device);
+    hcq_queue_destroy(q);
+}
+
 #define NEEDS_STORES() SKIP_IF(!info_of(T.dev).value_waits, "each submission has an event")
 
 static void imports_are_gone(void) {
@@ -134,9 +151,7 @@ static int alone_teardown(TEST_ARGS) {
         return -1;
     }
     if (mocked) {
-        mock_cuda_desc desc = mock_wanted();
-        test_cu.devices = desc.devices;
-        M.setup(&desc);
+        mock_again(0, 0);
     }
     return 0;
 }

@@ -50,12 +50,10 @@ static hcq_result waiter_join(waiter *w) {
 TEST_ALONE(means_of_the_driver) {
     NEEDS_MOCK();
     for (uint32_t lacks = 0; lacks < 2; lacks++) {
-        mock_cuda_desc desc = mock_wanted();
-        desc.flags |= lacks ? MOCK_CUDA_NO_MEMOPS : 0;
-        M.setup(&desc);
+        mock_again(lacks ? MOCK_CUDA_NO_MEMOPS : 0, 0);
         hcq_device *device = device_by(0, 2, 1);
         hcq_cuda_info info = info_of(device);
-        CHECK_U64(info.memops, info.driver_version >= 11070 && !(desc.flags & MOCK_CUDA_NO_MEMOPS));
+        CHECK_U64(info.memops, info.driver_version >= 11070 && !lacks);
         use_device(device);
         CHECK(calls_of("cuStreamWriteValue64_v2") == calls_of("cuStreamWriteValue64*"));
         CHECK((calls_of("cuStreamWriteValue64*") != 0) == (info.value_waits != 0)); /* else later */
