@@ -5,9 +5,7 @@
 
    It is opened like the real one; mock_cuda_load finds what is below in it.
    A program that knows nothing of it (hello.c under LD_LIBRARY_PATH) gets the
-   defaults and the kernels of hello.c and replay.c. With MOCK_CUDA_TIMES=1 in the
-   environment calls take as long as a real driver's (launch 2 us, event or value 0.5 us, PTX
-   50 ms, pinning 0.1 s per GB) and operations begin at once: for benchmarks.
+   defaults and the kernels of hello.c.
 
    Each device has a few work queues with a thread each, streams are spread over
    them in the order of their creation, and a work queue does its operations one
@@ -32,14 +30,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* mock_cuda_desc.mode: when the head of a work queue starts */
-enum {
-    MOCK_CUDA_RANDOM,                  /* at once, after a delay, or after others: the seed says */
-    MOCK_CUDA_LATE,                    /* when somebody waits for anything, asks 3 times, or
-                                          300 us later; as drivers that gather work */
-    MOCK_CUDA_PROMPT                   /* at once */
-};
-
 /* mock_cuda_desc.flags */
 enum {
     MOCK_CUDA_NO_MEMOPS = 1,           /* no stream memory operations (they return 801) */
@@ -47,6 +37,10 @@ enum {
     MOCK_CUDA_NO_JIT = 4,              /* no compiler for PTX (221) */
     MOCK_CUDA_NO_PEERS = 8,            /* devices do not reach each other's memory */
     MOCK_CUDA_NO_REGISTER = 16,        /* cuMemHostRegister returns 801 */
+    MOCK_CUDA_LATE = 32,               /* a work queue goes on when somebody waits for anything,
+                                          asks 3 times, or 300 us later; as drivers that gather
+                                          work [at once, after a delay, or after others: the
+                                          seed says] */
     MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies to memory that is not pinned; those from it
                                           always are */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
@@ -66,7 +60,6 @@ typedef struct mock_cuda_desc {
     uint32_t devices;                  /* up to 72 [1] */
     uint32_t queues;                   /* work queues of each, up to 32 [4] */
     uint64_t seed;                     /* of what happens by chance */
-    uint32_t mode;                     /* [MOCK_CUDA_RANDOM] */
     uint32_t flags;                    /* MOCK_CUDA_* */
     uint32_t linger;                   /* calls of 1000 that yield halfway, so that two threads
                                           meet in an object that should not [0] */
@@ -80,10 +73,6 @@ typedef struct mock_cuda_desc {
     uint32_t pending;                  /* operations that a work queue takes; the call with one more
                                           waits, and all others that enqueue [no limit; GPUs: about
                                           1022] */
-    uint64_t launch_ns, record_ns;     /* what a call takes that enqueues work; an event, a wait or a
-                                          stored value [0] */
-    uint64_t jit_ns, pin_ns, node_ns;  /* ... that compiles PTX, pins 1 GB, instantiates a node;
-                                          others that enqueue or do so wait meanwhile [0] */
 } mock_cuda_desc;
 
 /* A kernel, as for the CPU: called once for each block. `args` is the parameter block of
@@ -130,7 +119,8 @@ typedef struct mock_cuda_api {
     /* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */
     void (*fault)(int error);
 
-    /* Other mock_cuda_desc.jit_ns, .pin_ns, .node_ns from now on. */
+    /* What a call takes from now on that compiles PTX, pins 1 GB, instantiates a node; others
+       that enqueue or do so wait meanwhile. */
     void (*slow)(uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns);
 } mock_cuda_api;
 

@@ -166,7 +166,7 @@ MC_API(cuMemFreeAsync, mc_address address, mc_handle stream) {
 
 /* A call pins so much. */
 static void mc_pin(uint64_t bytes) {
-    mc_slow((uint64_t)((double)bytes * 1e-9 * (double)M.desc.pin_ns));
+    mc_slow((uint64_t)((double)bytes * 1e-9 * (double)M.slow_ns.pin));
 }
 
 MC_API(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags) {

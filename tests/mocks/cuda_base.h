@@ -103,6 +103,7 @@ static struct {
     uint64_t began_ns;
     mc_call *calls;
     struct { char pattern[64]; uint64_t skip; int result, armed; } failure;
+    struct { uint64_t jit, pin, node; } slow_ns;
     char misuse[512];
     uint64_t misuses;
     mc_slot *slots;
@@ -127,7 +128,6 @@ static _Thread_local struct {
     int in_kernel, fault;
     uint64_t running;                  /* the sequence of the operation that runs, or 0 */
     uint64_t random;
-    uint64_t takes_ns;                 /* the call, when it has let go of the lock */
     int mode;                          /* of what it may call beside captures */
 } mc_tls;
 
@@ -189,17 +189,6 @@ static uint64_t mc_clock(clockid_t id) {
 }
 
 static uint64_t mc_now(void) { return mc_clock(CLOCK_MONOTONIC); }
-
-/* Sleeps, but for the last part: it would be late. */
-static void mc_pass(uint64_t ns) {
-    uint64_t until = mc_now() + ns, nap = ns > 200000 ? ns - 200000 : 0;
-    const struct timespec t = {(time_t)(nap / 1000000000u), (long)(nap % 1000000000u)};
-    if (nap) {
-        nanosleep(&t, NULL);
-    }
-    while (mc_now() < until) {
-    }
-}
 
 /* ---- objects ---- */
 
@@ -296,14 +285,6 @@ static void mc_desc_defaults(mock_cuda_desc *d) {
     d->memory_bytes = d->memory_bytes ? d->memory_bytes : 4ull << 30;
     d->timer_step_ns = d->timer_step_ns ? d->timer_step_ns : 32;
     d->watchdog_ms = d->watchdog_ms ? d->watchdog_ms : 30000;
-    if (getenv("MOCK_CUDA_TIMES")) {
-        d->mode = MOCK_CUDA_PROMPT;
-        d->queues = MC_QUEUES;
-        d->launch_ns = 2000;
-        d->record_ns = 500;
-        d->jit_ns = 50000000;
-        d->pin_ns = 100000000;
-    }
 }
 
 /* ---- what every call begins with ---- */
@@ -396,10 +377,6 @@ static void mc_leave(const int *entered) {
     if (*entered == 0) {
         pthread_mutex_unlock(&M.lock);
         mc_linger();
-        if (mc_tls.takes_ns) {
-            mc_pass(mc_tls.takes_ns);
-            mc_tls.takes_ns = 0;
-        }
     }
 }
 

@@ -285,7 +285,7 @@ MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned l
     MC_FIND(mc_graph, g, graph, MC_GRAPH);
     MC_RULE(exec && flags <= 15, MC_INVALID);
     MC_RULE(!mc_take(g), MC_INVALID);
-    mc_slow(g->count * M.desc.node_ns);
+    mc_slow(g->count * M.slow_ns.node);
     mc_exec *e = (mc_exec *)mc_object_new(MC_EXEC, sizeof *e, mc_tls.here, mc_exec_end);
     e->graph_id = g->id;
     e->nodes = (mc_node **)mc_calloc(g->count, sizeof *e->nodes);

@@ -4,7 +4,7 @@
 
 #include "cuda_work.h"
 
-enum { MC_DELAY_US = 100 };            /* the longest of MOCK_CUDA_RANDOM */
+enum { MC_DELAY_US = 100 };            /* the longest by chance */
 
 typedef struct mc_stream {
     mc_object object;
@@ -102,9 +102,9 @@ static void mc_op_finish(mc_queue *q, mc_op *op) {
 static void mc_queue_step(mc_queue *q) {
     mc_op *op = q->head;
     int error;
-    if (M.desc.mode == MOCK_CUDA_LATE) {
+    if (M.desc.flags & MOCK_CUDA_LATE) {
         mc_gate_late(q, op);
-    } else if (M.desc.mode == MOCK_CUDA_RANDOM) {
+    } else {
         mc_gate_random(q);
     }
     mc_tls.running = op->sequence;
@@ -210,12 +210,10 @@ static void mc_op_enqueue(mc_op *op) {
         mc_wait_call(mc_queue_room, q, 0, "room in a work queue");
         mc_driver_unlock();
     }
-    const int kind = op->work.kind, order = kind >= MC_WORK_VALUE && kind <= MC_WORK_WAIT;
-    mc_tls.takes_ns += order ? M.desc.record_ns : M.desc.launch_ns;
     q->count++;
     op->sequence = ++M.sequence;
     op->pokes = M.pokes;
-    op->since_ns = M.desc.mode == MOCK_CUDA_LATE ? mc_now() : 0;
+    op->since_ns = mc_now();
     op->older = c->last;
     *(c->last ? &c->last->newer : &c->first) = op;
     c->last = op;

@@ -17,9 +17,10 @@ static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
 
 /* Work is gathered until somebody asks for it. The clock is days off. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_late = {
-    .devices = 4, .pending = 1022, .queues = 32, .mode = MOCK_CUDA_LATE, .timer_step_ns = 1,
+    .devices = 4, .pending = 1022, .queues = 32, .timer_step_ns = 1,
     .timer_offset_ns = -1000000000000000,
-    .flags = MOCK_CUDA_NEVER | MOCK_CUDA_NO_WAIT_VALUES | MOCK_CUDA_STRICT_MEMSETS
+    .flags = MOCK_CUDA_NEVER | MOCK_CUDA_LATE | MOCK_CUDA_NO_WAIT_VALUES |
+             MOCK_CUDA_STRICT_MEMSETS
 };
 
 /* An old card; its clock is coarse, its driver as well, no device sees another. */
