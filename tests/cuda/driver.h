@@ -125,19 +125,29 @@ static void copy_over_seams(hcq_device *device, hcq_buffer seamed, uint32_t *hos
     CHECK_OK(hcq_free(own));
 }
 
+/* A range in another or beside it, on one device or two: what they have of pages in common stays
+   as it is until both are gone. */
 TEST(copies_over_seams) {
     enum { WORDS = 40000 };
+    static const struct { uint32_t goes, words, stays, more, one; } cases[] = {
+        {1001, 3003, 0, WORDS, 0}, {0, 1001, 1001, WORDS - 1001, 0},
+        {0, 1001, 1001, WORDS - 1001, 1}, {1001, 3000, 0, 1001, 0}, {1001, 3000, 0, 1001, 1}
+    };
     NEEDS_IMPORT();
-    uint32_t *memory = (uint32_t *)malloc(WORDS * 4);
-    hcq_buffer part, whole;
-    CHECK_OK(hcq_import(T.dev, memory + 1001, 3003 * 4, 0, &part));
-    CHECK_OK(hcq_import(dev2(), memory, WORDS * 4, 0, &whole));
-    copy_over_seams(dev2(), whole, memory, WORDS);
-    CHECK_OK(hcq_free(part));
-    copy_over_seams(dev2(), whole, memory, WORDS); /* the seams stay */
-    CHECK_OK(hcq_free(whole));
-    imports_are_gone();
-    free(memory);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t *memory = (uint32_t *)malloc(WORDS * 4), *host = memory + cases[i].stays;
+        hcq_device *device = cases[i].one ? T.dev : dev2();
+        hcq_buffer goes, stays;
+        CHECK_OK(hcq_import(T.dev, memory + cases[i].goes, cases[i].words * 4, 0, &goes));
+        CHECK_OK(hcq_import(device, host, cases[i].more * 4, 0, &stays));
+        copy_over_seams(device, stays, host, cases[i].more);
+        CHECK_OK(hcq_free(goes));
+        CHECK_OK(hcq_trim(T.dev, 0));
+        copy_over_seams(device, stays, host, cases[i].more);
+        CHECK_OK(hcq_free(stays));
+        imports_are_gone();
+        free(memory);
+    }
 }
 
 /* CUDA's own copies from pinned memory to such wait in the call, or in the launch of their graph,

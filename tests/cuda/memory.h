@@ -1,5 +1,5 @@
 /* memory.h - staging, pools, memory that runs out, freeing beside running work,
-   imports that share pages, several devices. Part of cuda.c. */
+   several devices. Part of cuda.c. */
 #pragma once
 
 #include "lent.h"
@@ -201,42 +201,6 @@ TEST_ALONE(pools_and_no_pools) {
                     : calls_of("cuMemAllocFromPoolAsync") == 0 && calls_of("cuMemAlloc_v2") > 0);
         CHECK_OK(hcq_close(device));
         CHECK_U64(things_now(), 0);
-    }
-}
-
-/* ---- imports ---- */
-
-/* One of two that share a page goes while work on the other runs; which is given back
-   when both are gone. */
-TEST(imports_that_share_a_page) {
-    NEEDS_IMPORT();
-    for (uint32_t way = 0; way < 4; way++) { /* which goes first; on which devices they are */
-        uint32_t *memory = (uint32_t *)calloc(4096, 4);
-        hcq_device *devices[2] = {T.dev, way & 2 ? dev2() : T.dev};
-        const uint32_t stays = way & 1, goes = !stays;
-        hcq_buffer ends[2], words = make_words(devices[stays], 1000);
-        gates g;
-        gates_open(&g, devices[stays]);
-        CHECK_OK(hcq_import(devices[0], memory, 1001 * 4, 0, &ends[0]));
-        CHECK_OK(hcq_import(devices[1], memory + 1001, 3000 * 4, 0, &ends[1]));
-        hcq_queue *q = make_queue(devices[stays], HCQ_COMPUTE);
-        CHECK_INDEX(record_spin(q, &g, 0), 0);
-        hcq_buffer part = hcq_view(ends[stays], stays ? 4096 : 0, 4000); /* registered at once */
-        CHECK_INDEX(hcq_queue_fill(q, part, 4000, 0x01020304, 4), 1);
-        CHECK_INDEX(hcq_queue_copy(q, words, part, 4000), 2);
-        CHECK_INDEX(record_add(q, make_add(devices[stays]), ends[stays], 9, 1), 3);
-        hcq_point done = submit_of(q, devices[stays]);
-        gate_until_begun(&g, 0);
-        CHECK_OK(hcq_free(ends[goes]));
-        CHECK_OK(hcq_trim(devices[goes], 0));
-        CHECK(!mocked || stats_now().registered != 0);
-        GATE_END(&g, 0, done);
-        CHECK_U64(memory[(stays ? 1001 : 0) + 9], stays ? 1 : 0x01020305);
-        CHECK_U64(READ32(words, 999), 0x01020304);
-        CHECK_OK(hcq_free(ends[stays]));
-        imports_are_gone();
-        hcq_queue_destroy(q);
-        free(memory);
     }
 }
 
