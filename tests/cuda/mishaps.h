@@ -221,19 +221,16 @@ TEST_ALONE(every_operation_loses_the_context) {
 }
 
 /* What ends a submission is tried again when it was refused, and that fails nobody else. */
-TEST(a_refused_end_fails_alone) {
+TEST_OF_MEANS(a_refused_end_fails_alone) {
     NEEDS_MOCK();
-    for (uint32_t way = 0; way < MEANS; way++) {
-        hcq_device *device = device_by(way, 1, 1);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
-        submit_and_wait(q, device);
-        (M.fail)(info_of(device).value_waits ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
-        hcq_point done = submit_of(q, device);
-        WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
-        submit_and_wait(q, device);
-        CHECK_OK(hcq_close(device));
-    }
+    hcq_device *device = device_by(way, 1, 1);
+    hcq_queue *q = queue_of_adds(make_words(device, 1), 0, 1);
+    submit_and_wait(q, device);
+    (M.fail)(info_of(device).value_waits ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
+    hcq_point done = submit_of(q, device);
+    WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
+    submit_and_wait(q, device);
+    CHECK_OK(hcq_close(device));
 }
 
 /* ---- what a loss says ---- */
@@ -244,20 +241,15 @@ TEST_ALONE(errors_name_the_command) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_TRAIL : 0, 1, 1);
-        hcq_program *bad = make_own(device, "ct_bad"), *add = make_add(device);
         hcq_buffer words = make_words(device, 4);
-        hcq_queue *good = make_queue(device, HCQ_COMPUTE), *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *good = queue_of_adds(words, 0, 5), *q = queue_of_adds(words, 0, 5);
         hcq_error_info error;
         gates g;
         gates_open(&g, device);
         CHECK_OK(hcq_queue_label(good, "harmless"));
         CHECK_OK(hcq_queue_label(q, "poisonous"));
-        for (uint32_t k = 0; k < 5; k++) {
-            CHECK_INDEX(record_add(good, add, words, 0, 1), k);
-            CHECK_INDEX(record_add(q, add, words, 0, 1), k);
-        }
-        CHECK_INDEX(hcq_queue_exec(q, bad, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 5);
-        CHECK_INDEX(record_add(q, add, words, 0, 1), 6);
+        CHECK_INDEX(hcq_queue_exec(q, make_own(device, "ct_bad"), NULL, 0, dims_one, dims_one), 5);
+        CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 6);
         CHECK_OK(i & 2 ? hcq_queue_bind(q, device) : HCQ_OK);
         CHECK((i & 1) == 0 || info_of(device).graphs == 0);
         log_clear();
