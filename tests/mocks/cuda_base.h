@@ -193,14 +193,9 @@ static uint64_t mc_now(void) { return mc_clock(CLOCK_MONOTONIC); }
 /* ---- objects ---- */
 
 static uint64_t *mc_living(mc_kind kind) {
-    mock_cuda_counts *c = &M.counts;
-    uint64_t *const living[] = {
-        [MC_CONTEXT] = &c->contexts, [MC_STREAM] = &c->streams, [MC_EVENT] = &c->events,
-        [MC_MODULE] = &c->modules, [MC_GRAPH] = &c->graphs, [MC_EXEC] = &c->graph_execs,
-        [MC_POOL] = &c->pools
-    };
-    static uint64_t others;
-    return living[kind] ? living[kind] : &others;
+    static uint64_t parts;             /* of modules and graphs */
+    return kind == MC_CONTEXT ? &M.counts.contexts : kind == MC_EVENT ? &M.counts.events :
+           kind == MC_FUNCTION || kind == MC_NODE ? &parts : &M.counts.others;
 }
 
 /* A handle is no address, and never comes twice: what is gone is told from what is

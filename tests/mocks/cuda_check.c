@@ -116,9 +116,7 @@ static void rig_close(void) {
     OK(cuDevicePrimaryCtxRelease_v2(0));
     IS(201, cuCtxSynchronize());
     mock_cuda_counts c = counts();
-    assert_int_equal(c.contexts + c.streams + c.events + c.modules + c.graphs + c.graph_execs +
-                     c.pools + c.device_allocations + c.host_allocations + c.registered +
-                     c.operations_pending + c.left_behind, 0);
+    assert_int_equal(mock_cuda_living(&c) + c.operations_pending + c.left_behind, 0);
 }
 
 /* Its context gets an error, and ends. */
@@ -190,10 +188,9 @@ static int idle(uint32_t ms) {
 
 /* For a while nothing of these words changes, and something is enqueued. */
 static void still(uint64_t words) {
-    uint64_t now = word(1) + word(2) + word(3);
-    assert_int_equal(now, words);
+    assert_int_equal(word(1) + word(2) + word(3), words);
     assert_int_equal(idle(2), 0);
-    assert_int_equal(word(1) + word(2) + word(3), now);
+    assert_int_equal(word(1) + word(2) + word(3), words);
 }
 
 /* From now on misuse is counted instead of aborting (1), or aborts again (0). Returns how
@@ -529,12 +526,12 @@ CASE(pools, .queues = 4) {
 }
 
 /* It outlives its context, takes the device's memory, and its pool waits for it. */
-BARE_CASE(pools_outlive) {
-    enum { MOST = 1 << 20 };
+enum { MOST = 1 << 20 };
+
+CASE(pools_outlive, .memory_bytes = MOST + WORDS * 8) {
     mc_address a, b;
     mc_handle pool;
     const mc_pool_props props = {.type = 1, .location = {1, 0}};
-    RIG(.memory_bytes = MOST + WORDS * 8);
     OK(cuMemPoolCreate(&pool, &props));
     OK(cuMemAllocFromPoolAsync(&a, MOST - 1, pool, R.s[0]));
     OK(cuStreamSynchronize(R.s[0]));
@@ -552,7 +549,6 @@ BARE_CASE(pools_outlive) {
     rig_lose(700);
     RIG(0);                            /* a setup ends it */
     MISUSE(R.s[0], "not of a pool", cuMemFreeAsync(a, R.s[0]));
-    rig_close();
 }
 
 /* ---- modules ---- */
@@ -727,11 +723,12 @@ static mc_handle add_copy(uint32_t dst, uint32_t src, const mc_handle *before, s
     return node;
 }
 
-static void graph_open(int hosts) {
+/* Its words are on the device; pinned, if there is a state. */
+static int graph_setup(void **state) {
     RIG(.queues = 2, .flags = MOCK_CUDA_STRICT_MEMSETS);
     uint64_t word_0 = pinned(0), one = 1;
     mc_kernel_params holds = {R.hold, {1, 1, 1}, {1, 1, 1}, 0, (void *[]){&word_0, &one}, NULL};
-    G.from = hosts ? pinned(0) : R.memory;
+    G.from = *state ? pinned(0) : R.memory;
     memset(source(0), 0, WORDS * 8);
     *source(10) = 100;
     OK(cuGraphCreate(&G.graph, 0));
@@ -744,13 +741,16 @@ static void graph_open(int hosts) {
     }
     G.last = add_copy(21, 20, G.sets, 2);
     OK(cuGraphInstantiateWithFlags(&G.exec, G.graph, 0));
+    return 0;
 }
 
-static void graph_close(void) {
+static int graph_teardown(void **state) {
     OK(cuGraphExecDestroy(G.exec));
     OK(cuGraphDestroy(G.graph));
-    rig_close();
+    return rig_teardown(state);
 }
+
+#define GRAPH_CASE(name, state) CASE_WITH(name, graph_setup, graph_teardown, state)
 
 static void graph_run(void) {
     OK(cuGraphLaunch(G.exec, R.s[0]));
@@ -758,10 +758,9 @@ static void graph_run(void) {
 }
 
 /* What no edge orders comes in any order. */
-BARE_CASE(graph_order) {
+GRAPH_CASE(graph_order, NULL) {
     uint32_t seen[3] = {0, 0, 0};
     mc_handle node;
-    graph_open(0);
     set_word(0, 1);
     IS(1, cuGraphAddEmptyNode(&node, G.graph, (mc_handle[]){G.last, G.last}, 2));
     for (uint32_t i = 0; i < 500 && !(seen[1] && seen[2]); i++) {
@@ -770,13 +769,11 @@ BARE_CASE(graph_order) {
         seen[word(21)] = 1;
     }
     assert_true(seen[1] && seen[2]);
-    graph_close();
 }
 
 /* An update, or a node that is disabled, reaches later launches only; one instance of a
    graph runs at a time, whatever the streams. */
-BARE_CASE(graph_updates) {
-    graph_open(0);
+GRAPH_CASE(graph_updates, NULL) {
     OK(cuGraphLaunch(G.exec, R.s[0]));
     mc_copy_params copy = copy_word(3, 10);
     OK(cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
@@ -790,23 +787,19 @@ BARE_CASE(graph_updates) {
     OK(cuStreamSynchronize(R.s[1]));
     assert_int_equal(word(3), 100);
     assert_int_equal(*source(20), 2);
-    graph_close();
 }
 
 /* A copy from pinned memory to such, by itself and in a graph, holds up its caller. */
-BARE_CASE(copies_of_hosts) {
-    graph_open(1);                     /* which waits until word 0 is 1 */
+GRAPH_CASE(copies_of_hosts, &G) {
     OK(hold(0, 1, R.s[0]));
     WAITS(cuMemcpyAsync(pinned(1), pinned(10), 8, R.s[0]));
-    set_word(0, 0);
+    set_word(0, 0);                    /* for which the graph waits */
     WAITS(cuGraphLaunch(G.exec, R.s[0]));
-    graph_close();
 }
 
 /* ... and not everything of a node, and of no other graph's. */
-BARE_CASE(graph_refusals) {
+GRAPH_CASE(graph_refusals, NULL) {
     mc_handle other, stranger;
-    graph_open(0);
     set_word(0, 1);
     mc_set_params byte = set_byte(3);
     mc_copy_params copy = copy_word(1, 10);
@@ -832,7 +825,6 @@ BARE_CASE(graph_refusals) {
     graph_run();                       /* the instance needs no graph */
     assert_int_equal(word(1), 100);
     G.graph = other;
-    graph_close();
 }
 
 /* ---- time ---- */

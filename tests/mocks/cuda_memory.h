@@ -224,7 +224,7 @@ static void mc_pool_trim(mc_pool *pool, uint64_t keep) {
 }
 
 static void mc_pools_trim(void) {
-    for (uint32_t i = 0; i < M.slot_count && M.counts.pools; i++) {
+    for (uint32_t i = 0; i < M.slot_count; i++) {
         if (M.slots[i].object && M.slots[i].object->kind == MC_POOL) {
             mc_pool *pool = (mc_pool *)(void *)M.slots[i].object;
             mc_pool_trim(pool, pool->threshold);
