@@ -42,7 +42,6 @@ TEST(written_memory_is_combined) {
     hcq_device *device = device_with(0, 1, 1); /* another one of the context */
     gates_open(&g, T.dev);
     raw_open(&a, T.dev);
-    gate_shut(&g, 0);
     hcq_point done = submit_spin(&g, 0, 0);
     gate_until_begun(&g, 0);
     for (uint32_t i = 0; i < 6; i++) {

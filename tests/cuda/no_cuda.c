@@ -1,8 +1,9 @@
 /* no_cuda.c - a program with CUDA compiled in, on machines that have none, or half of
    it, or something else by its name: opening says so and why, all else works.
 
-   All the machines it makes itself, by standing between hcq and dlsym. For drivers that lack functions it takes the mock's library from the folder
-   $HCQ_TEST_CUDA_MOCK; without one that part is left out, and the result is 77. */
+   All the machines it makes itself, by standing between hcq and dlsym. For drivers that lack
+   functions it takes the mock's library from the folder $HCQ_TEST_CUDA_MOCK; without one that
+   part is left out, and the result is 77. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -22,10 +22,7 @@ static void refused(const hcq_program_desc *desc, const char *text) {
     log_clear();
     hcq_result r = hcq_program_create(T.dev, desc, &program);
     CHECK(r < 0 && program == NULL);
-    if (!log_has(text) || (desc->label && !log_has(desc->label))) {
-        fprintf(stderr, "the log should have '%s' and the label\n", text);
-        test_fail(__FILE__, __LINE__, "the log says something else");
-    }
+    CHECK(log_has(text) && (!desc->label || log_has(desc->label)));
 }
 
 /* ---- entries and broken modules ---- */
