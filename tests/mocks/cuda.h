@@ -89,9 +89,7 @@ typedef struct mock_cuda_counts {
     /* since mock_cuda_setup */
     uint64_t failed;                   /* calls and operations that `fail` made fail */
     uint64_t operations;               /* done; a graph's nodes count, too */
-    uint64_t value_writes, value_waits;
     uint64_t line_numbers;             /* modules that were loaded with them */
-    uint64_t max_events;               /* living at once, since the last mock_cuda_stats */
     uint64_t left_behind;              /* objects that lived when their context ended, unless it
                                           had an error */
 } mock_cuda_counts;

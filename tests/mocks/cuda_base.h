@@ -225,9 +225,6 @@ static void *mc_object_new(mc_kind kind, size_t size, mc_context *context,
     M.slots[o->index].object = o;
     M.slots[o->index].generation++;
     *mc_living(kind) += 1;
-    if (M.counts.events > M.counts.max_events) {
-        M.counts.max_events = M.counts.events;
-    }
     return o;
 }
 

@@ -161,7 +161,6 @@ static void mock_cuda_kernel(const char *entry, mock_cuda_fn fn) {
 static void mock_cuda_stats(mock_cuda_counts *out) {
     MC_OWN_ENTER();
     *out = M.counts;
-    M.counts.max_events = M.counts.events;
 }
 
 static uint64_t mock_cuda_calls(const char *pattern) {
