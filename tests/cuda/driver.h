@@ -129,14 +129,14 @@ static void copy_over_seams(hcq_device *device, hcq_buffer seamed, uint32_t *hos
    as it is until both are gone. */
 TEST(copies_over_seams) {
     enum { WORDS = 40000 };
-    static const struct { uint32_t goes, words, stays, more, one; } cases[] = {
+    static const struct { uint32_t goes, words, stays, more; int one_device; } cases[] = {
         {1001, 3003, 0, WORDS, 0}, {0, 1001, 1001, WORDS - 1001, 0},
         {0, 1001, 1001, WORDS - 1001, 1}, {1001, 3000, 0, 1001, 0}, {1001, 3000, 0, 1001, 1}
     };
     NEEDS_IMPORT();
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t *memory = (uint32_t *)malloc(WORDS * 4), *host = memory + cases[i].stays;
-        hcq_device *device = cases[i].one ? T.dev : dev2();
+        hcq_device *device = cases[i].one_device ? T.dev : dev2();
         hcq_buffer goes, stays;
         CHECK_OK(hcq_import(T.dev, memory + cases[i].goes, cases[i].words * 4, 0, &goes));
         CHECK_OK(hcq_import(device, host, cases[i].more * 4, 0, &stays));
