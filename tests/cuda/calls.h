@@ -3,91 +3,60 @@
 
 #include "shared.h"
 
-/* The calls that any operation here makes; others fail the test. */
-static const char *const call_names[] = {
-    "cuCtxPushCurrent*", "cuCtxPopCurrent*", "cuThreadExchangeStreamCaptureMode",
-    "cuLaunchKernel", "cuGraphLaunch", "cuMemcpyAsync", "cuStreamWriteValue64*", "cuEventRecord",
-    "cuStreamWaitEvent", "cuStreamQuery", "cuEventQuery", "cuPointerGetAttribute",
-    "cuMemHostAlloc", "cuMemFreeHost",
+/* The calls that any operation here makes; others fail the test. How often somebody looks is
+   chance: of a look so many calls, with what is around it, do not count. */
+static const struct { const char *name; uint64_t looks; } call_names[] = {
+    {"cuCtxPushCurrent*", 0}, {"cuCtxPopCurrent*", 0}, {"cuThreadExchangeStreamCaptureMode", 0},
+    {"cuLaunchKernel", 0}, {"cuGraphLaunch", 0}, {"cuMemcpyAsync", 0},
+    {"cuStreamWriteValue64*", 0}, {"cuEventRecord", 0}, {"cuStreamWaitEvent", 0},
+    {"cuStreamQuery", 5}, {"cuEventQuery", 3}, {"cuPointerGetAttribute", 1},
+    {"cuMemHostAlloc", 0}, {"cuMemFreeHost", 0},
 };
 
-enum { CALL_NAMES = sizeof call_names / sizeof call_names[0] };
-
-typedef struct tally { uint64_t all, of[CALL_NAMES]; } tally;
+typedef struct tally { uint64_t counted, others; } tally;
 
 static tally tally_now(void) {
-    tally t = {calls_of("cu*"), {0}};
-    for (size_t i = 0; i < CALL_NAMES; i++) {
-        t.of[i] = calls_of(call_names[i]);
+    tally t = {0, calls_of("cu*")};
+    for (size_t i = 0; i < sizeof call_names / sizeof call_names[0]; i++) {
+        uint64_t n = calls_of(call_names[i].name);
+        t.counted += n - call_names[i].looks * n;
+        t.others -= n;
     }
     return t;
 }
 
-/* Since `before`: prints them; gives how many, without queries (how often somebody looks is
-   chance) and what is around them, and without questions what an address is. */
-static uint64_t tally_tell(const char *what, const tally *before) {
+static uint64_t counted_since(tally before) {
     tally now = tally_now();
-    uint64_t told = 0, looks = 0;
-    fprintf(stderr, "calls: %s:", what);
-    for (size_t i = 0; i < CALL_NAMES; i++) {
-        uint64_t n = now.of[i] - before->of[i];
-        told += n;
-        looks += strcmp(call_names[i], "cuStreamQuery") == 0 ? 5 * n : 0;
-        looks += strcmp(call_names[i], "cuEventQuery") == 0 ? 3 * n : 0;
-        looks += strcmp(call_names[i], "cuPointerGetAttribute") == 0 ? n : 0;
-        if (n) {
-            fprintf(stderr, " %llu %s", (unsigned long long)n, call_names[i]);
-        }
-    }
-    fprintf(stderr, "\n");
-    CHECK_U64(told, now.all - before->all);
-    return told - looks;
+    CHECK_U64(now.others, before.others);
+    return now.counted - before.counted;
 }
 
-static uint64_t pins_since(const tally *before) {
-    return calls_of("cuMemHostAlloc") + calls_of("cuMemFreeHost") - before->of[CALL_NAMES - 2] -
-           before->of[CALL_NAMES - 1];
-}
-
-/* NULL: submissions end with events. */
-static hcq_device *device_that_stores(void) {
-    hcq_device *device = device_by(0, 1, 1);
-    if (!info_of(device).value_waits) {
-        CHECK_OK(hcq_close(device));
-        device = NULL;
-    }
-    return device;
-}
+static uint64_t pins_now(void) { return calls_of("cuMemHostAlloc") + calls_of("cuMemFreeHost"); }
 
 /* A submission: the context, what it launches, a store for its end. */
 TEST(calls_of_a_submission) {
     enum { MANY = 800, IN_ONE = 2 + 1 };
     NEEDS_MOCK();
     NEEDS_WIDE_COUNTERS();
-    hcq_device *device = device_that_stores();
-    SKIP_IF(!device, "submissions end with events");
+    NEEDS_STORES();
+    hcq_device *device = device_by(0, 1, 1);
     hcq_buffer words = make_words(device, 4);
-    hcq_program *add = make_add(device);
-    hcq_queue *one = make_queue(device, HCQ_COMPUTE), *many = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(one, add, words, 0, 1), 0);
-    for (uint32_t i = 0; i < MANY; i++) {
-        CHECK_INDEX(record_add(many, add, words, 1, 1), i);
-    }
+    hcq_queue *one = queue_of_adds(words, 0, 1), *many = queue_of_adds(words, 1, MANY);
     const uint64_t graphs = info_of(device).graphs;
     submit_and_wait(one, device);      /* what they need is there from now on */
     for (int bound = 0; bound < 2; bound++) {
         submit_and_wait(many, device);
         tally before = tally_now();
         hcq_point done = submit_to(device, one, 0, NULL, NULL);
-        CHECK_U64(tally_tell("submit of 1 exec", &before), IN_ONE + 1);
+        CHECK_U64(counted_since(before), IN_ONE + 1);
         CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
         before = tally_now();
         CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
-        CHECK_U64(tally_tell("wait for what is reached", &before), 0);
+        CHECK_U64(counted_since(before), 0); /* it is reached */
         before = tally_now();
         done = submit_to(device, many, 0, NULL, NULL);
         CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
-        uint64_t got = tally_tell(bound ? "replay of 800" : "submit of 800", &before);
+        uint64_t got = counted_since(before);
         uint64_t least = bound && graphs ? 1 : MANY, most = least + least / 256; /* and marks */
         CHECK(got >= IN_ONE + least && got <= IN_ONE + most);
         CHECK_OK(hcq_queue_bind(many, device));
@@ -100,22 +69,21 @@ TEST(calls_of_a_copy) {
     enum { LARGE = 256 << 20 };
     NEEDS_MOCK();
     NEEDS_WIDE_COUNTERS();
-    hcq_device *device = device_that_stores();
-    SKIP_IF(!device, "submissions end with events");
-    hcq_buffer large;
+    NEEDS_STORES();
+    hcq_device *device = device_by(0, 1, 1);
+    hcq_buffer large = make_buffer(device, LARGE, 0);
     unsigned char *bytes = (unsigned char *)calloc(1, LARGE);
-    CHECK_OK(hcq_alloc(device, LARGE, 0, &large));
     uint32_t word = 7;
     CHECK_OK(hcq_copyin(large, bytes, LARGE)); /* what they need is there from now on */
     CHECK_OK(hcq_copyin(large, &word, 4));
     tally before = tally_now();
     CHECK_OK(hcq_copyin(large, &word, 4));
-    CHECK_U64(tally_tell("copyin of 4 bytes", &before), 4);
+    CHECK_U64(counted_since(before), 4);
+    const uint64_t copies = calls_of("cuMemcpyAsync"), pins = pins_now();
     before = tally_now();
     CHECK_OK(hcq_copyin(large, bytes, LARGE));
-    uint64_t got = tally_tell("copyin of 256 MiB", &before);
-    CHECK(got <= 4 * (calls_of("cuMemcpyAsync") - before.of[5]));
-    CHECK_U64(pins_since(&before), 0);
+    CHECK(counted_since(before) <= 4 * (calls_of("cuMemcpyAsync") - copies));
+    CHECK_U64(pins_now(), pins);
     free(bytes);
     CHECK_OK(hcq_close(device));
 }
@@ -127,21 +95,19 @@ TEST(queues_pin_nothing) {
     NEEDS_MOCK();
     hcq_device *device = device_by(0, 1, 1);
     hcq_buffer words = make_words(device, 4);
-    hcq_program *add = make_add(device);
     hcq_queue *queues[QUEUES];
     for (int round = 0; round < 3; round++) {
-        tally before = tally_now();
+        const uint64_t before = pins_now();
         for (uint32_t i = 0; i < QUEUES; i++) {
-            queues[i] = make_queue(device, HCQ_COMPUTE);
-            CHECK_INDEX(record_add(queues[i], add, words, i % 4, 1), 0);
+            queues[i] = queue_of_adds(words, i % 4, 1);
             submit_and_wait(queues[i], device);
         }
-        CHECK(pins_since(&before) <= (round ? 1 : 2));
+        CHECK(pins_now() - before <= (round ? 1 : 2));
         for (uint32_t i = 0; i < QUEUES; i++) {
             hcq_queue_destroy(queues[i]);
         }
         settle(device);
-        CHECK(pins_since(&before) <= (round ? 2 : 3));
+        CHECK(pins_now() - before <= (round ? 2 : 3));
     }
     for (uint32_t i = 0; i < 4; i++) {
         CHECK_U64(READ32(words, i), 3 * QUEUES / 4);
@@ -156,10 +122,9 @@ TEST(pieces_of_pinned_memory) {
     static unsigned char model[MOST];
     NEEDS_MOCK();
     hcq_device *device = device_by(0, 1, 1);
-    hcq_buffer pieces[PIECES] = {{0}}, whole;
+    hcq_buffer pieces[PIECES] = {{0}}, whole = make_buffer(device, MOST, 0);
     uint64_t chance = T.seed, most = 0;
     const uint64_t before = stats_now().host_allocations;
-    CHECK_OK(hcq_alloc(device, MOST, 0, &whole));
     for (uint32_t step = 0; step < 4 * PIECES; step++) {
         hcq_buffer *b = &pieces[test_random(&chance) % PIECES];
         if (b->device) {
@@ -177,12 +142,8 @@ TEST(pieces_of_pinned_memory) {
             CHECK(b->address % 4096 == 0);
             memset(model, (int)(b - pieces), (size_t)size);
             CHECK_OK(hcq_transfer(hcq_transfer_device(hcq_view(whole, 0, size)),
-                                  hcq_transfer_host(model, size), size, 0,
-                                  BOUND));
-            hcq_queue *q = make_queue(device, HCQ_COPY);
-            CHECK_INDEX(hcq_queue_copy(q, *b, whole, size), 0);
-            submit_and_wait(q, device);
-            hcq_queue_destroy(q);
+                                  hcq_transfer_host(model, size), size, 0, BOUND));
+            copy_by_queue(device, *b, whole, size);
         }
         most = stats_now().host_allocations > most ? stats_now().host_allocations : most;
     }
@@ -205,8 +166,7 @@ TEST(pools_are_trimmed) {
     hcq_device *device = device_by(0, 1, 1);
     uint64_t before = calls_of("cuMemPoolTrimTo");
     for (uint32_t i = 1; i <= 40; i++) {
-        hcq_buffer buffer;
-        CHECK_OK(hcq_alloc(device, SIZE, HCQ_NO_CACHE, &buffer));
+        hcq_buffer buffer = make_buffer(device, SIZE, HCQ_NO_CACHE);
         mock_sleep(1000000);           /* its stream is idle by then, mostly */
         CHECK_OK(hcq_free(buffer));
         CHECK(i > 3 || calls_of("cuMemPoolTrimTo") == before);

@@ -11,39 +11,31 @@
 
 /* More than the driver takes before it blocks, one by one and in one recording, behind a kernel
    that this very thread lets go. */
-TEST(thousands_are_pending) {
+TEST_OF_MEANS(thousands_are_pending) {
     enum { TIMES = 1500 };
     NEEDS_WIDE_COUNTERS();
-    hcq_queue *others = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(others, make_add(T.dev), make_words(T.dev, 4), 0, 1), 0);
-    for (uint32_t way = 0; way < 3; way++) {
-        hcq_device *device = device_by(way, 2, 1);
-        hcq_buffer words = make_words(device, 4);
-        hcq_program *add = make_add(device);
-        hcq_queue *one = make_queue(device, HCQ_COMPUTE), *many = make_queue(device, HCQ_COMPUTE);
-        gates g;
-        gates_open(&g, device);
-        CHECK_INDEX(record_add(one, add, words, 0, 1), 0);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            CHECK_INDEX(record_add(many, add, words, 1, 1), i);
-        }
-        (void)submit_spin(&g, 0, 0);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            (void)submit_to(device, one, 0, NULL, NULL);
-        }
-        hcq_point done = submit_to(device, many, 0, NULL, NULL);
-        done = submit_to(device, many, 1, &done, NULL);
-        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
-        CHECK(!mocked || stats_now().operations_pending < 1022);
-        if (!T.variant->one_fifo) {
-            submit_and_wait(others, T.dev);
-        }
-        GATE_END(&g, 0, done);
-        settle(device);
-        CHECK_U64(READ32(words, 0), TIMES);
-        CHECK_U64(READ32(words, 1), 2 * TIMES);
-        CHECK_OK(hcq_close(device));
+    hcq_device *device = device_by(way, 2, 1);
+    hcq_buffer words = make_words(device, 4);
+    hcq_queue *one = queue_of_adds(words, 0, 1), *many = queue_of_adds(words, 1, TIMES);
+    hcq_queue *others = queue_of_adds(make_words(T.dev, 4), 0, 1);
+    gates g;
+    gates_open(&g, device);
+    (void)submit_spin(&g, 0, 0);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        (void)submit_to(device, one, 0, NULL, NULL);
     }
+    hcq_point done = submit_to(device, many, 0, NULL, NULL);
+    done = submit_to(device, many, 1, &done, NULL);
+    CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 20), HCQ_TIMEOUT);
+    CHECK(!mocked || stats_now().operations_pending < 1022);
+    if (!T.variant->one_fifo) {
+        submit_and_wait(others, T.dev);
+    }
+    GATE_END(&g, 0, done);
+    settle(device);
+    CHECK_U64(READ32(words, 0), TIMES);
+    CHECK_U64(READ32(words, 1), 2 * TIMES);
+    CHECK_OK(hcq_close(device));
 }
 
 /* ---- calls that take long ---- */
@@ -61,7 +53,7 @@ static void *slow_call(void *user) {
     hcq_buffer buffer;
     hcq_result r = HCQ_OK;
     if (s->kind == 0) {
-        (void)make_bad(s->device);     /* compiles PTX */
+        (void)make_own(s->device, "ct_bad"); /* compiles PTX */
     } else if (s->kind == 1) {
         r = hcq_alloc(s->device, 1000000000, HCQ_HOST_VISIBLE | HCQ_NO_CACHE, &buffer);
     } else {
@@ -73,45 +65,32 @@ static void *slow_call(void *user) {
 
 /* While the driver compiles, pins or instantiates for seconds, work on another backend's device is
    submitted and done. */
-TEST_ALONE(slow_calls_hold_up_nobody) {
+TEST(slow_calls_hold_up_nobody) {
     const uint64_t slow_ns = T.quick ? 600000000 : 1500000000;
     NEEDS_MOCK();
+    hcq_device *cpu = open_cpu();
+    hcq_queue *q = queue_of_adds(make_words(T.dev, 4), 0, SLOW_NODES);
+    hcq_queue *others = queue_of_adds(make_words(cpu, 4), 0, 1);
+    submit_and_wait(others, cpu);
     for (uint32_t kind = 0; kind < 3; kind++) {
-        mock_cuda_desc desc = mock_wanted();
-        M.setup(&desc);
-        hcq_device *device = device_with(0, 1, 1), *cpu = open_cpu();
-        const int skips = kind == 2 && !info_of(device).graphs;
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *others = make_queue(cpu, HCQ_COMPUTE);
-        hcq_buffer words = make_words(device, 4), theirs = make_words(cpu, 4);
-        for (uint32_t i = 0; i < SLOW_NODES; i++) {
-            CHECK(hcq_queue_fill(q, words, 16, i, 4) >= 0);
-        }
-        CHECK_INDEX(hcq_queue_fill(others, theirs, 16, 7, 4), 0);
-        submit_and_wait(others, cpu);
-        submit_and_wait(q, device);
+        const int skips = kind == 2 && !info_of(T.dev).graphs;
+        slow s = {T.dev, q, kind, 0};
+        pthread_t thread;
         M.slow(kind == 0 ? slow_ns : 0, kind == 1 ? slow_ns : 0,
                kind == 2 ? slow_ns / SLOW_NODES : 0);
-        slow s = {device, q, kind, 0};
-        pthread_t thread;
-        uint64_t longest = 0, start = hcq_now_ns();
+        uint64_t start = hcq_now_ns();
         CHECK(pthread_create(&thread, NULL, slow_call, &s) == 0);
         mock_sleep(50000000);          /* it is in the driver by then */
         for (uint32_t i = 0; i < 200; i++) {
-            uint64_t began = hcq_now_ns();
-            hcq_point done = submit_of(others, cpu);
-            longest = hcq_now_ns() - began > longest ? hcq_now_ns() - began : longest;
-            CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+            submit_and_wait(others, cpu);
         }
         CHECK(skips || __atomic_load_n(&s.over, __ATOMIC_SEQ_CST) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
         CHECK_U64(s.over, 1);
         CHECK(skips || hcq_now_ns() - start >= slow_ns);
-        fprintf(stderr, "the longest of 200 submissions beside it: %llu ns\n",
-                (unsigned long long)longest);
-        M.slow(0, 0, 0);
-        CHECK_OK(hcq_close(cpu));
-        CHECK_OK(hcq_close(device));
     }
+    M.slow(0, 0, 0);
+    CHECK_OK(hcq_close(cpu));
 }
 
 /* ---- pinned memory ---- */
@@ -146,19 +125,29 @@ static void copy_over_seams(hcq_device *device, hcq_buffer seamed, uint32_t *hos
     CHECK_OK(hcq_free(own));
 }
 
+/* A range in another or beside it, on one device or two: what they have of pages in common stays
+   as it is until both are gone. */
 TEST(copies_over_seams) {
     enum { WORDS = 40000 };
+    static const struct { uint32_t goes, words, stays, more; int one_device; } cases[] = {
+        {1001, 3003, 0, WORDS, 0}, {0, 1001, 1001, WORDS - 1001, 0},
+        {0, 1001, 1001, WORDS - 1001, 1}, {1001, 3000, 0, 1001, 0}, {1001, 3000, 0, 1001, 1}
+    };
     NEEDS_IMPORT();
-    uint32_t *memory = (uint32_t *)malloc(WORDS * 4);
-    hcq_buffer part, whole;
-    CHECK_OK(hcq_import(T.dev, memory + 1001, 3003 * 4, 0, &part));
-    CHECK_OK(hcq_import(dev2(), memory, WORDS * 4, 0, &whole));
-    copy_over_seams(dev2(), whole, memory, WORDS);
-    CHECK_OK(hcq_free(part));
-    copy_over_seams(dev2(), whole, memory, WORDS); /* the seams stay */
-    CHECK_OK(hcq_free(whole));
-    imports_are_gone();
-    free(memory);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t *memory = (uint32_t *)malloc(WORDS * 4), *host = memory + cases[i].stays;
+        hcq_device *device = cases[i].one_device ? T.dev : dev2();
+        hcq_buffer goes, stays;
+        CHECK_OK(hcq_import(T.dev, memory + cases[i].goes, cases[i].words * 4, 0, &goes));
+        CHECK_OK(hcq_import(device, host, cases[i].more * 4, 0, &stays));
+        copy_over_seams(device, stays, host, cases[i].more);
+        CHECK_OK(hcq_free(goes));
+        CHECK_OK(hcq_trim(T.dev, 0));
+        copy_over_seams(device, stays, host, cases[i].more);
+        CHECK_OK(hcq_free(stays));
+        imports_are_gone();
+        free(memory);
+    }
 }
 
 /* CUDA's own copies from pinned memory to such wait in the call, or in the launch of their graph,
@@ -169,11 +158,10 @@ TEST(copies_between_hosts_wait_for_nobody) {
     SKIP_IF(is_one_stream(0), "the kernel that waits is before all");
     hcq_device *device = device_by(0, 2, 1);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_buffer src, dst;
+    hcq_buffer src = make_buffer(device, BYTES, HCQ_HOST_VISIBLE);
+    hcq_buffer dst = make_buffer(device, BYTES, HCQ_HOST_VISIBLE | HCQ_ZEROED);
     static unsigned char want[BYTES];
     const uint32_t sealed = 0x12345678;
-    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &src));
-    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE | HCQ_ZEROED, &dst));
     for (uint32_t i = 0; i < BYTES; i++) {
         ((unsigned char *)src.host)[i] = (unsigned char)(i * 31 + (i >> 8));
     }
@@ -222,16 +210,12 @@ TEST(imports_of_more_than_one_range) {
     CHECK_OK(hcq_import(T.dev, memory, size, 0, &all));
     CHECK_U64(calls_of("cuMemHostRegister*"), before + 2);
     memset(memory + seam - 200, 0x5a, 400);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_copy(q, own, hcq_view(all, seam - 200, 400), 400), 0);
-    submit_and_wait(q, T.dev);
+    copy_by_queue(T.dev, own, hcq_view(all, seam - 200, 400), 400);
     CHECK_BYTES(own, memory + seam - 200, 400);
-    hcq_queue_destroy(q);
     CHECK_OK(hcq_free(all));
     imports_are_gone();
     CHECK(munmap(memory, size) == 0);
 }
-
 
 /* By cuMemHostAlloc, or a part of it by cuMemHostRegister; it stays theirs. */
 TEST(memory_that_others_pinned) {
@@ -270,10 +254,9 @@ TEST(memory_that_is_read_only) {
     }
     CHECK_U64(mprotect(pages, BYTES, PROT_READ), 0);
     CHECK_OK(hcq_import(T.dev, pages, BYTES, 0, &buffer));
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_copy(q, own, buffer, BYTES), 0);
-    submit_and_wait(q, T.dev);
+    copy_by_queue(T.dev, own, buffer, BYTES);
     CHECK_BYTES(own, pages, BYTES);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     log_clear();
     CHECK_INDEX(hcq_queue_copy(q, buffer, own, 64), HCQ_ERROR_INVALID);
     CHECK(log_has("dst: is imported memory that its device may only read"));
@@ -288,26 +271,16 @@ TEST(memory_that_is_read_only) {
 
 /* ---- what a loss leaves ---- */
 
-static void lose_and_close(hcq_device *device) {
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one), 0);
-    WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
-    CHECK_OK(hcq_close(device));
-}
-
 /* A pool's memory outlives its context: it comes back when the device is closed. */
 TEST_ALONE(memory_of_lost_devices) {
     NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
-    desc.memory_bytes = 64u << 20;
-    M.setup(&desc);
+    mock_again(0, 64u << 20);
     for (uint32_t round = 0; round < 4; round++) {
         hcq_device *device = device_with(0, 1, 1);
-        hcq_buffer most, less;
-        CHECK_OK(hcq_alloc(device, 30u << 20, 0, &most));
-        CHECK_OK(hcq_alloc(device, 10u << 20, 0, &less));
+        (void)make_buffer(device, 30u << 20, 0);
+        hcq_buffer less = make_buffer(device, 10u << 20, 0);
         CHECK_OK(round & 1 ? hcq_free(less) : HCQ_OK);
-        lose_and_close(device);
+        (void)lose_and_close(device);
         CHECK_U64(stats_now().device_allocations, 0);
     }
     hcq_device *last = device_with(0, 1, 1);
@@ -315,17 +288,13 @@ TEST_ALONE(memory_of_lost_devices) {
     CHECK_OK(hcq_close(last));
 }
 
-/* ---- streams that are none of one's own ---- */
-
 /* A driver that gives the process no other context, as NVIDIA promises none: opening fails, says
    why, and nothing is left. */
 TEST_ALONE(contexts_that_do_not_come_back) {
     NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
-    desc.flags |= MOCK_CUDA_NO_RECOVERY;
-    M.setup(&desc);
+    mock_again(MOCK_CUDA_NO_RECOVERY, 0);
     hcq_device *again = NULL;
-    lose_and_close(device_with(0, 1, 1));
+    (void)lose_and_close(device_with(0, 1, 1));
     log_clear();
     hcq_device_desc own = test_desc();
     CHECK_RESULT(hcq_open("CUDA", &own, &again), HCQ_ERROR_LOST);
@@ -333,6 +302,7 @@ TEST_ALONE(contexts_that_do_not_come_back) {
     CHECK_U64(things_now(), 0);
 }
 
+/* ---- streams that are none of one's own ---- */
 
 TEST(default_streams_are_refused) {
     raw_side a;
@@ -362,66 +332,39 @@ static void capture_end(raw_stream stream) {
 }
 
 /* A lent stream that its owner captures takes no work, and tells so; what came before is done,
-   what comes after it, too. Nothing of it is in the owner's graph. */
+   what comes after it, too. A part of a long submission that waits for its turn goes on
+   afterwards. Nothing of either is in the owner's graph. */
 TEST(captured_streams) {
-    NEEDS_WIDE_COUNTERS();
-    raw_side a;
-    raw_open(&a, T.dev);
-    for (uint32_t way = 0; way < 2; way++) {
-        raw_stream stream = raw_stream_new();
-        test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
-        hcq_device *device = open_lent(a.context, &stream, 1);
-        hcq_buffer words = make_words(device, 4);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        gates g;
-        gates_open(&g, device);
-        CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 0);
-        settle(device);
-        (void)submit_spin(&g, 0, 0);
-        hcq_point before = submit_of(q, device);
-        capture_begin(stream);
-        log_clear();
-        hcq_point refused = submit_of(q, device);
-        CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
-        GATE_END(&g, 0, before);
-        WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
-        CHECK(log_has("HCQ_ERROR_NATIVE: hcq CUDA: cuda: a lent stream is being captured"));
-        capture_end(stream);
-        submit_and_wait(q, device);
-        CHECK_U64(READ32(words, 0), 2);
-        CHECK_OK(hcq_close(device));
-        raw_stream_end(stream);
-    }
-    raw_close(&a);
-}
-
-/* What is captured while a part of a long submission waits for its turn has nothing of it; that
-   goes on afterwards. */
-TEST(captured_in_the_middle) {
     enum { LONG = 1500 };
     NEEDS_WIDE_COUNTERS();
     raw_side a;
     raw_open(&a, T.dev);
-    for (uint32_t way = 0; way < 2; way++) {
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t count = i & 1 ? LONG : 1;
         raw_stream stream = raw_stream_new();
-        test_cuda_desc.flags |= way ? HCQ_CUDA_MEMOPS : 0;
-        hcq_device *device = open_lent(a.context, &stream, 1);
+        hcq_device *device = open_lent(a.context, &stream, 1, i & 2 ? HCQ_CUDA_MEMOPS : 0);
         hcq_buffer words = make_words(device, 4);
-        hcq_program *add = make_add(device);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *q = queue_of_adds(words, 0, count);
         gates g;
         gates_open(&g, device);
-        for (uint32_t i = 0; i < LONG; i++) {
-            CHECK_INDEX(record_add(q, add, words, 0, 1), i);
-        }
         settle(device);
-        hcq_point before = submit_spin(&g, 0, 0), done = submit_of(q, device);
+        hcq_point spun = submit_spin(&g, 0, 0), before = submit_of(q, device);
         capture_begin(stream);
-        GATE_END(&g, 0, before);
-        CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        if (count == LONG) {
+            GATE_END(&g, 0, spun);
+            CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+        } else {
+            log_clear();
+            hcq_point refused = submit_of(q, device);
+            CHECK_RESULT(hcq_wait(&before, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT); /* and asks */
+            GATE_END(&g, 0, before);
+            WAIT_RESULT(refused, HCQ_ERROR_NATIVE);
+            CHECK(log_has("HCQ_ERROR_NATIVE: hcq CUDA: cuda: a lent stream is being captured"));
+        }
         capture_end(stream);
-        WAIT_OK(done);
-        CHECK_U64(READ32(words, 0), LONG);
+        WAIT_OK(before);
+        submit_and_wait(q, device);
+        CHECK_U64(READ32(words, 0), 2 * count);
         CHECK_OK(hcq_close(device));
         raw_stream_end(stream);
     }
@@ -432,12 +375,7 @@ TEST(captured_in_the_middle) {
 TEST(captures_of_others) {
     enum { LONG = 700 };               /* somebody asks how far it is while it is given */
     raw_side a;
-    hcq_buffer words = make_words(T.dev, 4);
-    hcq_program *add = make_add(T.dev);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    for (uint32_t i = 0; i < LONG; i++) {
-        CHECK_INDEX(record_add(q, add, words, 0, 1), i);
-    }
+    hcq_queue *q = queue_of_adds(make_words(T.dev, 4), 0, LONG);
     raw_open(&a, T.dev);
     capture_begin(a.stream);
     use_device(T.dev);
@@ -458,10 +396,7 @@ TEST(refused_graphs) {
     static const char *const calls[] = {"cuGraphAdd*", "cuGraphInstantiate*", "cuGraphUpload"};
     for (uint32_t i = 0; i < 3; i++) {
         hcq_buffer words = make_words(T.dev, 4);
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_program *add = make_add(T.dev);
-        CHECK_INDEX(record_add(q, add, words, 0, 1), 0);
-        CHECK_INDEX(record_add(q, add, words, 1, 2), 1);
+        hcq_queue *q = queue_of_adds(words, 1, 2);
         log_clear();
         (M.fail)(calls[i], 0, 1);
         CHECK_OK(hcq_queue_bind(q, T.dev));
@@ -473,15 +408,4 @@ TEST(refused_graphs) {
         hcq_queue_destroy(q);
         CHECK_OK(hcq_free(words));
     }
-}
-
-TEST(refused_pools) {
-    NEEDS_MOCK();
-    log_clear();
-    (M.fail)("cuMemPoolCreate", 0, 801);
-    hcq_device *device = device_with(0, 1, 1);
-    (M.fail)(NULL, 0, 0);
-    CHECK(info_of(device).pools == 0);
-    use_device(device);
-    CHECK_OK(hcq_close(device));
 }

@@ -60,16 +60,18 @@ OWN_KERNEL(own_count) {
 
 static const char bad_ptx[] = PTX_HEAD ".visible .entry ct_bad() {\n    trap;\n}\n";
 
-static void k_bad(const void *args, const hcq_block *b) {
-    (void)args;
-    (void)b;
+OWN_KERNEL(own_bad) {
     M.fault(700);
 }
 
-static hcq_program *make_bad(hcq_device *device) {
-    hcq_program_desc desc = HCQ_CPU_PROGRAM("ct_bad", k_bad);
-    desc.ptx = (hcq_code){.data = bad_ptx, .size = sizeof bad_ptx, .entry = "ct_bad"};
-    return make_kernel(device, desc);
+/* ---- byte(x): takes it, as the host sees where the mock runs it ---- */
+
+static const char byte_ptx[] = PTX_HEAD ".visible .entry ct_byte(.param .u8 x) {\n    ret;\n}\n";
+
+static uint8_t byte_taken;             /* atomic */
+
+OWN_KERNEL(own_byte) {
+    __atomic_store_n(&byte_taken, *HCQ_ARGS(uint8_t, args), __ATOMIC_SEQ_CST);
 }
 
 /* ---- first(dst), second(dst): *dst = 1 or 2 ---- */
@@ -101,6 +103,8 @@ typedef struct own_kernel {
 static const own_kernel own_kernels[] = {
     {"ct_spin", spin_ptx, own_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}},
     {"ct_count", count_ptx, own_count, {HCQ_ARG_INOUT}},
+    {"ct_bad", bad_ptx, own_bad, {0}},
+    {"ct_byte", byte_ptx, own_byte, {HCQ_ARG_STRUCT(1, 1)}},
     {"ct_first", two_ptx, own_first, {HCQ_ARG_OUT}},
     {"ct_second", two_ptx, own_second, {HCQ_ARG_OUT}},
 };
@@ -138,7 +142,7 @@ typedef struct gates {
 static void gates_open(gates *g, hcq_device *device) {
     g->dev = device;
     g->spin = make_own(device, "ct_spin");
-    CHECK_OK(hcq_alloc(device, GATES * 128, HCQ_HOST_VISIBLE | HCQ_ZEROED, &g->words));
+    g->words = make_buffer(device, GATES * 128, HCQ_HOST_VISIBLE | HCQ_ZEROED);
 }
 
 static uint32_t *gate_word(const gates *g, uint32_t gate, uint32_t which) {

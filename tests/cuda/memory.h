@@ -1,5 +1,5 @@
 /* memory.h - staging, pools, memory that runs out, freeing beside running work,
-   imports that share pages, several devices. Part of cuda.c. */
+   several devices. Part of cuda.c. */
 #pragma once
 
 #include "lent.h"
@@ -10,9 +10,8 @@ TEST(pinned_copies_are_not_staged) {
     static unsigned char pages[BYTES] __attribute__((aligned(65536)));
     NEEDS_MOCK();
     hcq_device *device = OPEN_WITH(0, .staging_bytes = 65536, .staging_count = 4);
-    hcq_buffer pinned, buffer, imported;
-    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_VISIBLE, &pinned));
-    CHECK_OK(hcq_alloc(device, BYTES, 0, &buffer));
+    hcq_buffer pinned = make_buffer(device, BYTES, HCQ_HOST_VISIBLE), imported;
+    hcq_buffer buffer = make_buffer(device, BYTES, 0);
     CHECK(pinned.host != NULL && buffer.host == NULL);
     memset(pages, 0x4e, BYTES);
     settle(device);
@@ -43,14 +42,12 @@ TEST(written_memory_is_combined) {
     hcq_device *device = device_with(0, 1, 1); /* another one of the context */
     gates_open(&g, T.dev);
     raw_open(&a, T.dev);
-    gate_shut(&g, 0);
     hcq_point done = submit_spin(&g, 0, 0);
     gate_until_begun(&g, 0);
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t flags = (i % 2 ? HCQ_HOST_WRITES : HCQ_HOST_VISIBLE) | HCQ_NO_CACHE;
+        hcq_buffer b = make_buffer(device, 5000, flags);
         unsigned found = 0;
-        hcq_buffer b;
-        CHECK_OK(hcq_alloc(device, 5000, flags, &b));
         RAW_OK(CUDA_CALL("cuMemHostGetFlags", (unsigned *, void *), &found, b.host));
         CHECK_U64(found & COMBINED, i % 2 ? COMBINED : 0);
         CHECK_OK(hcq_free(b));
@@ -89,7 +86,6 @@ static void *zero_run(void *user) {
 TEST(clearing_in_two_threads) {
     hcq_result other = HCQ_ERROR_INVALID;
     pthread_t thread;
-    hcq_buffer b;
     NEEDS_MOCK();
     hcq_device *device = test_open(0, NULL);
     zero_device = (hcqi_cuda_device *)device->self;
@@ -99,7 +95,7 @@ TEST(clearing_in_two_threads) {
     zero_records = zero_met = 0;
     zero_device->api = &own;
     CHECK(pthread_create(&thread, NULL, zero_run, &other) == 0);
-    CHECK_OK(hcq_alloc(device, 8192, HCQ_ZEROED, &b));
+    (void)make_buffer(device, 8192, HCQ_ZEROED);
     pthread_join(thread, NULL);
     CHECK_OK(other);
     CHECK(zero_device->zero_event->handle == zero_last);
@@ -111,11 +107,12 @@ TEST(clearing_in_two_threads) {
 /* ---- freeing beside running work ---- */
 
 /* A kernel spins, on the device or on another one of this GPU: allocating, importing,
-   freeing, destroying programs and queues, trimming, and then closing go on. It would end by itself
-   after 10 seconds, and its point with it. */
+   freeing, destroying programs and queues, trimming, reading the clock, and then closing go on. It
+   would end by itself after 10 seconds, and its point with it. */
 static void frees_beside(hcq_device *device, const gates *g) {
     static unsigned char pages[200000];
     hcq_buffer buffers[12];
+    hcq_clock clock;
     hcq_program *spare = make_own(device, "ct_count");
     hcq_queue *bound = make_queue(device, HCQ_COMPUTE);
     const int imports = has_feature(device, HCQ_FEATURE_IMPORT);
@@ -131,7 +128,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
         for (uint32_t i = 0; i < 12; i++) {
             uint32_t flags = (i & 1 ? (uint32_t)HCQ_HOST_VISIBLE : 0) |
                              (i & 2 ? (uint32_t)HCQ_NO_CACHE : 0) | (i & 4 ? 0u : HCQ_ZEROED);
-            CHECK_OK(hcq_alloc(device, 5000u << i, flags, &buffers[i]));
+            buffers[i] = make_buffer(device, 5000u << i, flags);
         }
         for (uint32_t i = 0; i < 12; i++) {
             CHECK_OK(hcq_free(buffers[i]));
@@ -142,6 +139,7 @@ static void frees_beside(hcq_device *device, const gates *g) {
     hcq_queue_destroy(bound);
     CHECK_OK(hcq_trim(device, 0));
     CHECK_OK(imports ? hcq_import(device, pages, sizeof pages, 0, &buffers[0]) : HCQ_OK);
+    CHECK_OK(hcq_device_clock(device, &clock));
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     GATE_END(g, 0, done);
     CHECK_OK(imports ? hcq_free(buffers[0]) : HCQ_OK); /* this one may wait: it is yours now */
@@ -179,22 +177,20 @@ static void memory_runs_out(hcq_device *device) {
     for (uint32_t i = 0; i < got; i++) {
         CHECK_OK(hcq_free(pieces[i]));
     }
-    CHECK_OK(hcq_alloc(device, 40u << 20, 0, &large));
+    large = make_buffer(device, 40u << 20, 0);
     CHECK_RESULT(hcq_alloc(device, 40u << 20, 0, &pieces[0]), HCQ_ERROR_OUT_OF_MEMORY);
     CHECK_OK(hcq_free(large));
-    CHECK_OK(hcq_alloc(device, 48u << 20, HCQ_ZEROED, &large));
+    large = make_buffer(device, 48u << 20, HCQ_ZEROED);
     CHECK_U64(READ32(large, (12u << 20) - 1), 0);
 }
 
-/* Pools are used where they are there, and nothing of them where they are not, or not
-   wanted. */
+/* Pools are used where they are there, and nothing of them where they are not, not wanted, or
+   refused. */
 TEST_ALONE(pools_and_no_pools) {
     NEEDS_MOCK();
-    for (uint32_t i = 0; i < 3; i++) {
-        mock_cuda_desc desc = mock_wanted();
-        desc.memory_bytes = 64u << 20;
-        desc.flags |= i == 1 ? MOCK_CUDA_NO_POOLS : 0;
-        M.setup(&desc);
+    for (uint32_t i = 0; i < 4; i++) {
+        mock_again(i == 1 ? MOCK_CUDA_NO_POOLS : 0, 64u << 20);
+        (M.fail)(i == 3 ? "cuMemPoolCreate" : NULL, 0, 801);
         hcq_device *device = device_with(i == 2 ? HCQ_CUDA_NO_POOLS : 0, 1, 1);
         uint32_t pools = info_of(device).pools;
         memory_runs_out(device);
@@ -207,53 +203,6 @@ TEST_ALONE(pools_and_no_pools) {
     }
 }
 
-/* ---- imports ---- */
-
-/* One of two that share a page goes while work on the other runs; which is given back
-   when both are gone. */
-TEST(imports_that_share_a_page) {
-    NEEDS_IMPORT();
-    for (uint32_t way = 0; way < 4; way++) { /* which goes first; on which devices they are */
-        uint32_t *memory = (uint32_t *)calloc(4096, 4);
-        hcq_device *devices[2] = {T.dev, way & 2 ? dev2() : T.dev};
-        const uint32_t stays = way & 1, goes = !stays;
-        hcq_buffer ends[2], words = make_words(devices[stays], 1000);
-        gates g;
-        gates_open(&g, devices[stays]);
-        CHECK_OK(hcq_import(devices[0], memory, 1001 * 4, 0, &ends[0]));
-        CHECK_OK(hcq_import(devices[1], memory + 1001, 3000 * 4, 0, &ends[1]));
-        hcq_queue *q = make_queue(devices[stays], HCQ_COMPUTE);
-        CHECK_INDEX(record_spin(q, &g, 0), 0);
-        hcq_buffer part = hcq_view(ends[stays], stays ? 4096 : 0, 4000); /* registered at once */
-        CHECK_INDEX(hcq_queue_fill(q, part, 4000, 0x01020304, 4), 1);
-        CHECK_INDEX(hcq_queue_copy(q, words, part, 4000), 2);
-        CHECK_INDEX(record_add(q, make_add(devices[stays]), ends[stays], 9, 1), 3);
-        hcq_point done = submit_of(q, devices[stays]);
-        gate_until_begun(&g, 0);
-        CHECK_OK(hcq_free(ends[goes]));
-        CHECK_OK(hcq_trim(devices[goes], 0));
-        CHECK(!mocked || stats_now().registered != 0);
-        GATE_END(&g, 0, done);
-        CHECK_U64(memory[(stays ? 1001 : 0) + 9], stays ? 1 : 0x01020305);
-        CHECK_U64(READ32(words, 999), 0x01020304);
-        CHECK_OK(hcq_free(ends[stays]));
-        imports_are_gone();
-        hcq_queue_destroy(q);
-        free(memory);
-    }
-}
-
-/* Where the driver cannot register memory, or shall not. */
-TEST(imports_are_refused) {
-    static unsigned char bytes[4096];
-    hcq_device *device = device_with(HCQ_CUDA_NO_IMPORT, 1, 1);
-    hcq_buffer buffer;
-    CHECK(!has_feature(device, HCQ_FEATURE_IMPORT));
-    CHECK_RESULT(hcq_import(device, bytes, sizeof bytes, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
-    use_device(device);
-    CHECK_OK(hcq_close(device));
-}
-
 /* ---- several devices: each other's memory, and the host's ---- */
 
 enum { PEER_WORDS = 5000 };
@@ -264,7 +213,6 @@ static void use_each_other(hcq_device *one, hcq_device *two) {
     static uint32_t model[PEER_WORDS];
     hcq_buffer here = make_words(one, PEER_WORDS), there = make_words(two, PEER_WORDS);
     hcq_buffer back = make_words(one, PEER_WORDS);
-    hcq_queue *q = make_queue(one, HCQ_COMPUTE);
     for (uint32_t i = 0; i < PEER_WORDS; i++) {
         model[i] = i * 2654435761u;
     }
@@ -272,10 +220,8 @@ static void use_each_other(hcq_device *one, hcq_device *two) {
     CHECK_OK(hcq_transfer(hcq_transfer_device(there), hcq_transfer_device(here), sizeof model, 0,
                           BOUND));
     CHECK_BYTES(there, model, sizeof model);
-    CHECK_INDEX(hcq_queue_copy(q, back, there, sizeof model), 0);
-    submit_and_wait(q, one);
+    copy_by_queue(one, back, there, sizeof model);
     CHECK_BYTES(back, model, sizeof model);
-    hcq_queue_destroy(q);
     CHECK_OK(hcq_free(there));
     CHECK_OK(hcq_free(back));
     CHECK_OK(hcq_free(here));
@@ -337,19 +283,14 @@ TEST_ALONE(host_memory_of_all) {
         hcq_device *const order[3][3] = {{one, two, cpu}, {cpu, one, two}, {two, cpu, one}};
         hcq_buffer shared, mine, theirs;
         if (has_feature(one, HCQ_FEATURE_IMPORT)) {
-            CHECK_OK(hcq_alloc(cpu, 64, HCQ_ZEROED, &shared));
+            shared = make_words(cpu, 16);
             CHECK_OK(hcq_import(one, pages, 4096, 0, &mine));
             CHECK_OK(hcq_import(two, pages, 4096, 0, &theirs));
-            const struct { hcq_device *device; hcq_buffer to, from; } copies[] = {
-                {one, mine, shared}, {two, hcq_view(theirs, 64, 64), mine}, {two, shared, theirs},
-                {one, shared, hcq_view(mine, 64, 64)}
-            };
             ((uint32_t *)shared.host)[3] = 7 + round;
-            for (uint32_t i = 0; i < 4; i++) {
-                hcq_queue *q = make_queue(copies[i].device, HCQ_COMPUTE);
-                CHECK_INDEX(hcq_queue_copy(q, copies[i].to, copies[i].from, 64), 0);
-                submit_and_wait(q, copies[i].device);
-            }
+            copy_by_queue(one, mine, shared, 64);
+            copy_by_queue(two, hcq_view(theirs, 64, 64), mine, 64);
+            copy_by_queue(two, shared, theirs, 64);
+            copy_by_queue(one, shared, hcq_view(mine, 64, 64), 64);
             CHECK_OK(round ? hcq_free(shared) : HCQ_OK); /* or its device ends it */
             CHECK_OK(hcq_trim(cpu, 0));
             CHECK(pages[3] == 7 + round && pages[16 + 3] == 7 + round);

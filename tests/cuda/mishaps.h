@@ -91,30 +91,34 @@ static void mishap_play(uint32_t flags, int error) {
     }
 }
 
-/* A kernel that traps: the device is lost, says so and closes; whether the process gets a new
-   context is told, since drivers differ. */
+/* A kernel that traps: the device is lost, says so and closes. */
+static hcq_error_info lose_and_close(hcq_device *device) {
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_error_info info = {0};
+    CHECK_INDEX(hcq_queue_exec(q, make_own(device, "ct_bad"), NULL, 0, dims_one, dims_one), 0);
+    WAIT_RESULT(submit_of(q, device), HCQ_ERROR_LOST);
+    CHECK_OK(hcq_device_error_take(device, &info));
+    CHECK_RESULT(info.result, HCQ_ERROR_LOST);
+    CHECK(info.native_code != 0);
+    CHECK_OK(hcq_close(device));
+    return info;
+}
+
+/* Whether the process gets a new context is told, since drivers differ. */
 static int trap_main(void) {
     test_cuda_let_go();
     hcq_device *device = device_with(0, 1, 1), *again = NULL;
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_error_info info = {0};
-    hcq_buffer large;
-    int bad = hcq_alloc(device, 32u << 20, 0, &large) != HCQ_OK;
-    bad |= hcq_queue_exec(q, make_bad(device), NULL, 0, dims_one, dims_one) != 0;
-    hcq_point done = submit_of(q, device);
-    bad |= hcq_wait(&done, 1, HCQ_ALL, BOUND) != HCQ_ERROR_LOST;
-    bad |= hcq_device_error_take(device, &info) != HCQ_OK || info.result != HCQ_ERROR_LOST ||
-           info.native_code == 0;
-    bad |= hcq_close(device) != HCQ_OK;
-    hcq_device_desc desc = test_desc();
+    (void)make_buffer(device, 32u << 20, 0);
+    const hcq_error_info info = lose_and_close(device);
+    const hcq_device_desc desc = test_desc();
     hcq_result r = hcq_open("CUDA", &desc, &again);
     fprintf(stderr, "fact: after %s (%lld) the process opens the device again: %s\n", info.native,
             (long long)info.native_code, hcq_result_text(r));
     if (r == HCQ_OK) {
         use_device(again);
-        bad |= hcq_close(again) != HCQ_OK;
+        CHECK_OK(hcq_close(again));
     }
-    return bad ? MISHAP_BAD : 0;
+    return 0;
 }
 
 static int mishap_main(void) {
@@ -217,19 +221,16 @@ TEST_ALONE(every_operation_loses_the_context) {
 }
 
 /* What ends a submission is tried again when it was refused, and that fails nobody else. */
-TEST(a_refused_end_fails_alone) {
+TEST_OF_MEANS(a_refused_end_fails_alone) {
     NEEDS_MOCK();
-    for (uint32_t way = 0; way < MEANS; way++) {
-        hcq_device *device = device_by(way, 1, 1);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
-        submit_and_wait(q, device);
-        (M.fail)(info_of(device).value_waits ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
-        hcq_point done = submit_of(q, device);
-        WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
-        submit_and_wait(q, device);
-        CHECK_OK(hcq_close(device));
-    }
+    hcq_device *device = device_by(way, 1, 1);
+    hcq_queue *q = queue_of_adds(make_words(device, 1), 0, 1);
+    submit_and_wait(q, device);
+    (M.fail)(info_of(device).value_waits ? "cuStreamWriteValue64*" : "cuEventRecord", 0, 2);
+    hcq_point done = submit_of(q, device);
+    WAIT_RESULT(done, HCQ_ERROR_OUT_OF_MEMORY);
+    submit_and_wait(q, device);
+    CHECK_OK(hcq_close(device));
 }
 
 /* ---- what a loss says ---- */
@@ -240,20 +241,15 @@ TEST_ALONE(errors_name_the_command) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_TRAIL : 0, 1, 1);
-        hcq_program *bad = make_bad(device), *add = make_add(device);
         hcq_buffer words = make_words(device, 4);
-        hcq_queue *good = make_queue(device, HCQ_COMPUTE), *q = make_queue(device, HCQ_COMPUTE);
+        hcq_queue *good = queue_of_adds(words, 0, 5), *q = queue_of_adds(words, 0, 5);
         hcq_error_info error;
         gates g;
         gates_open(&g, device);
         CHECK_OK(hcq_queue_label(good, "harmless"));
         CHECK_OK(hcq_queue_label(q, "poisonous"));
-        for (uint32_t k = 0; k < 5; k++) {
-            CHECK_INDEX(record_add(good, add, words, 0, 1), k);
-            CHECK_INDEX(record_add(q, add, words, 0, 1), k);
-        }
-        CHECK_INDEX(hcq_queue_exec(q, bad, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 5);
-        CHECK_INDEX(record_add(q, add, words, 0, 1), 6);
+        CHECK_INDEX(hcq_queue_exec(q, make_own(device, "ct_bad"), NULL, 0, dims_one, dims_one), 5);
+        CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 6);
         CHECK_OK(i & 2 ? hcq_queue_bind(q, device) : HCQ_OK);
         CHECK((i & 1) == 0 || info_of(device).graphs == 0);
         log_clear();

@@ -10,6 +10,7 @@ TEST(handles_of_a_device) {
     hcq_cuda_info info = info_of(T.dev);
     hcq_cuda_lane_info lane, copy;
     hcq_device_info device = test_info(T.dev);
+    hcq_buffer buffer;
     CHECK(info.context && info.library && info.driver_version >= 11040 && info.processors > 0);
     CHECK(info.capability >= 30 && info.memops <= 1 && info.value_waits <= 1);
     CHECK(info.graphs == !(test_cuda_desc.flags & HCQ_CUDA_NO_GRAPHS));
@@ -23,17 +24,19 @@ TEST(handles_of_a_device) {
         CHECK(copy.stream && (copy.stream == lane.stream) == (lane.shared > 1));
         CHECK_U64(copy.shared, lane.shared);
     }
-    hcq_device *one = device_with(HCQ_CUDA_ONE_STREAM, 2, 1);
+    hcq_device *one = device_with(HCQ_CUDA_ONE_STREAM | HCQ_CUDA_NO_IMPORT, 2, 1);
     CHECK_OK(hcq_cuda_lane(one, HCQ_COMPUTE, 0, &lane));
     CHECK_OK(hcq_cuda_lane(one, HCQ_COMPUTE, 1, &copy));
     CHECK(lane.stream == copy.stream && lane.shared >= 2 && lane.shared == copy.shared);
+    CHECK(!has_feature(one, HCQ_FEATURE_IMPORT));
+    CHECK_RESULT(hcq_import(one, &info, sizeof info, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
     CHECK_OK(hcq_close(one));
 }
 
 /* ---- events for an application ---- */
 
 /* A stream of the application's waits for a submission, on its own and by a signal. */
-static void acquire_on(uint32_t way) {
+TEST_OF_MEANS(events_for_others) {
     hcq_device *device = device_by(way, 2, 1);
     hcq_signal s = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -72,13 +75,7 @@ static void acquire_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-TEST(events_for_others) {
-    for (uint32_t way = 0; way < MEANS; way++) {
-        acquire_on(way);
-    }
-}
-
-/* Held, reached, failed, gone, of the CPU and of the other device. */
+/* Held, reached, failed, of the CPU and of the other device. */
 TEST(points_without_events) {
     hcq_device *cpu = open_cpu();
     hcq_signal gate = make_signal(T.dev, 0), raised = make_signal(T.dev, 0);
@@ -110,56 +107,51 @@ TEST(points_without_events) {
     CHECK_OK(hcq_cuda_event_acquire(dev2(), there, &event));
     CHECK_RESULT(hcq_cuda_event_release(T.dev, event), HCQ_ERROR_INVALID); /* not its own */
     CHECK_OK(hcq_cuda_event_release(dev2(), event));
-    CHECK_RESULT(hcq_cuda_event_acquire(cpu, there, &event), HCQ_ERROR_UNSUPPORTED);
     GATE_END(&g, 0, there);
     CHECK_INDEX(hcq_queue_host(bad, host_refuses, NULL), 0);
     held = submit_of(bad, T.dev);
     WAIT_RESULT(held, HCQ_ERROR_HOST);
     CHECK_RESULT(hcq_cuda_event_acquire(T.dev, held, &event), HCQ_ERROR_HOST);
-    CHECK_OK(hcq_signal_destroy(gate));
-    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, shut, &event), HCQ_ERROR_CLOSED);
     CHECK_OK(hcq_close(cpu));
 }
 
 /* An event that an application still has is recorded by nobody else meanwhile; given back
    once more than taken it is refused; closing takes the rest. */
-TEST(acquired_events_stay) {
-    for (uint32_t way = 0; way < 3; way++) {
-        hcq_device *device = device_by(way, 2, 1);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        raw_event events[2], kept;
-        gates g;
-        gates_open(&g, device);
-        hcq_point first = submit_spin(&g, 0, 0);
-        CHECK_OK(hcq_cuda_event_acquire(device, first, &events[0]));
-        CHECK_OK(hcq_cuda_event_acquire(device, first, &events[1]));
-        GATE_END(&g, 0, first);
-        CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
-        hcq_point done = first;
-        for (uint32_t i = 0; i < 200; i++) {
-            done = submit_to(device, q, i & 1, &done, NULL);
-        }
-        WAIT_OK(done);
-        gate_shut(&g, 0);
-        hcq_point spins = submit_spin(&g, 0, 0);
-        (void)submit_to(device, q, 1, &spins, NULL);
-        for (uint32_t i = 0; i < 2; i++) {
-            CHECK(raw_event_done(device, events[i])); /* still those of the first */
-            CHECK_OK(hcq_cuda_event_release(device, events[i]));
-        }
-        gate_let(&g, 0);
-        settle(device);
-        log_clear();
-        CHECK_RESULT(hcq_cuda_event_release(device, events[0]), HCQ_ERROR_INVALID);
-        CHECK(log_has("event"));
-        CHECK_OK(hcq_cuda_event_acquire(device, first, &kept));
-        CHECK_OK(hcq_close(device));
+TEST_OF_MEANS(acquired_events_stay) {
+    hcq_device *device = device_by(way, 2, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    raw_event events[2], kept;
+    gates g;
+    gates_open(&g, device);
+    hcq_point first = submit_spin(&g, 0, 0);
+    CHECK_OK(hcq_cuda_event_acquire(device, first, &events[0]));
+    CHECK_OK(hcq_cuda_event_acquire(device, first, &events[1]));
+    GATE_END(&g, 0, first);
+    CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
+    hcq_point done = first;
+    for (uint32_t i = 0; i < 200; i++) {
+        done = submit_to(device, q, i & 1, &done, NULL);
     }
+    WAIT_OK(done);
+    gate_shut(&g, 0);
+    hcq_point spins = submit_spin(&g, 0, 0);
+    (void)submit_to(device, q, 1, &spins, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(raw_event_done(device, events[i])); /* still those of the first */
+        CHECK_OK(hcq_cuda_event_release(device, events[i]));
+    }
+    gate_let(&g, 0);
+    settle(device);
+    log_clear();
+    CHECK_RESULT(hcq_cuda_event_release(device, events[0]), HCQ_ERROR_INVALID);
+    CHECK(log_has("event"));
+    CHECK_OK(hcq_cuda_event_acquire(device, first, &kept));
+    CHECK_OK(hcq_close(device));
 }
 
 /* Where there is no memory for one more it is said so, and the work goes on. */
 TEST(events_run_out) {
-    SKIP_IF(!info_of(T.dev).value_waits, "each submission has one");
+    NEEDS_STORES();
     NEEDS_WIDE_COUNTERS();
     hcq_device *device = device_with(0, 1, 1);
     raw_event event;
@@ -181,12 +173,13 @@ TEST(events_run_out) {
 
 /* ---- events of an application ---- */
 
-/* More than run beside each other; each point keeps to its own event, which is recorded
-   again, elsewhere, and destroyed as soon as it was given. */
-static void import_on(uint32_t way) {
+/* Each point keeps to its own event, which is recorded again, elsewhere, and destroyed as soon
+   as it was given, while so many submissions are pending. */
+static void import_on(uint32_t way, uint32_t events, uint32_t pending) {
     enum { EVENTS = 7, STREAMS = 3 };
     hcq_device *device = device_by(way, 2, 1);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_queue *one = queue_of_adds(make_words(device, 4), 0, 1);
     raw_stream streams[STREAMS], other;
     hcq_point points[EVENTS], copied[STREAMS];
     raw_side a;
@@ -196,7 +189,11 @@ static void import_on(uint32_t way) {
     other = raw_stream_new();
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(a.words, 64, 64), hcq_view(a.words, 0, 64),
                                4 * STREAMS), 0); /* no more: others are set meanwhile */
-    for (uint32_t i = 0; i < EVENTS; i++) {
+    hcq_point before = submit_spin(&g, STREAMS, 0);
+    for (uint32_t i = 0; i < pending; i++) {
+        before = submit_to(device, one, 0, NULL, NULL);
+    }
+    for (uint32_t i = 0; i < events; i++) {
         if (i < STREAMS) {
             streams[i] = raw_stream_new();
             raw_spin(&g, i, streams[i]);
@@ -207,13 +204,15 @@ static void import_on(uint32_t way) {
         RAW_OK(R.EventRecord(event, other));
         RAW_OK(R.EventDestroy(event));
     }
+    gate_let(&g, STREAMS);
+    CHECK_OK(is_one_stream(way) ? HCQ_OK : hcq_wait(&before, 1, HCQ_ALL, BOUND));
     for (uint32_t k = 0; k < STREAMS; k++) {
         copied[k] = submit_to(device, q, 0, &points[k], NULL);
         gate_until_begun(&g, k);
     }
     test_sleep_ms(3);
     for (uint32_t k = 0; k < STREAMS; k++) {
-        for (uint32_t i = 0; i < EVENTS; i++) {
+        for (uint32_t i = 0; i < events; i++) {
             CHECK(i % STREAMS < k || test_poll(points[i]) == HCQ_TIMEOUT);
         }
         CHECK_RESULT(test_poll(copied[k]), HCQ_TIMEOUT);
@@ -221,7 +220,7 @@ static void import_on(uint32_t way) {
         WAIT_OK(copied[k]);
         CHECK_U64(raw_word(&a, 16 + k), k + 1);
     }
-    for (uint32_t i = 0; i < EVENTS; i++) {
+    for (uint32_t i = 0; i < events; i++) {
         WAIT_OK(points[i]);
         CHECK_U64(raw_word(&a, i), i + 1);
     }
@@ -233,45 +232,10 @@ static void import_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-TEST(events_of_others) {
+TEST_OF_MEANS(events_of_others) {
     SKIP_IF(T.variant->cuda && T.variant->cuda->queues == 1, "its streams do not run side by side");
-    for (uint32_t way = 0; way < MEANS; way++) {
-        import_on(way);
-    }
-}
-
-/* While more is pending than is given, an event that goes, or is used again, right after the call
-   is still the one that the point waits for. */
-TEST(events_of_others_behind_many) {
-    enum { TIMES = 1200 };
-    NEEDS_WIDE_COUNTERS();
-    SKIP_IF(T.variant->cuda && T.variant->cuda->queues == 1, "its streams do not run side by side");
-    for (uint32_t way = 0; way < 3; way++) {
-        hcq_device *device = device_by(way, 1, 1);
-        hcq_queue *one = make_queue(device, HCQ_COMPUTE);
-        hcq_point imported, done = {{0}, 0};
-        raw_side a;
-        gates g;
-        gates_open(&g, device);
-        raw_open(&a, device);
-        raw_stream other = raw_stream_new();
-        CHECK_INDEX(record_add(one, make_add(device), make_words(device, 4), 0, 1), 0);
-        (void)submit_spin(&g, 0, 0);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            done = submit_to(device, one, 0, NULL, NULL);
-        }
-        raw_spin(&g, 1, a.stream);
-        raw_event event = raw_record(a.stream);
-        CHECK_OK(hcq_cuda_event_import(device, event, &imported));
-        RAW_OK(R.EventRecord(event, other));
-        RAW_OK(R.EventDestroy(event));
-        GATE_END(&g, 0, done);
-        CHECK_RESULT(hcq_wait(&imported, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
-        GATE_END(&g, 1, imported);
-        raw_stream_end(other);
-        raw_close(&a);
-        CHECK_OK(hcq_close(device));
-    }
+    import_on(way, 7, 0);              /* more than run beside each other */
+    import_on(way, 3, T.variant->narrow ? 0 : 1200); /* more than is given at once */
 }
 
 /* A custom command's function has the lane's stream; an event that it brings would be behind

@@ -22,10 +22,7 @@ static void refused(const hcq_program_desc *desc, const char *text) {
     log_clear();
     hcq_result r = hcq_program_create(T.dev, desc, &program);
     CHECK(r < 0 && program == NULL);
-    if (!log_has(text) || (desc->label && !log_has(desc->label))) {
-        fprintf(stderr, "the log should have '%s' and the label\n", text);
-        test_fail(__FILE__, __LINE__, "the log says something else");
-    }
+    CHECK(log_has(text) && (!desc->label || log_has(desc->label)));
 }
 
 /* ---- entries and broken modules ---- */
@@ -127,7 +124,6 @@ TEST(binary_modules) {
 /* The machine has no compiler (221), or one that is too old for the text (222). */
 TEST_ALONE(no_compiler) {
     NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
     hcq_program_desc text = own_desc("ct_first", ".version 99.0\n.target sm_50\n"
                                      ".address_size 64\n" EMPTY_KERNEL);
     hcq_program *program = NULL;
@@ -135,8 +131,7 @@ TEST_ALONE(no_compiler) {
     CHECK_RESULT(hcq_program_create(device, &text, &program), HCQ_ERROR_NO_KERNEL);
     CHECK(log_has("222") && log_has("ct_first"));
     CHECK_OK(hcq_close(device));
-    desc.flags |= MOCK_CUDA_NO_JIT;
-    M.setup(&desc);
+    mock_again(MOCK_CUDA_NO_JIT, 0);
     device = test_open(0, NULL);
     CHECK_U64(info_of(device).device_times, 0);
     CHECK(!has_feature(device, HCQ_FEATURE_PROFILING));
@@ -205,15 +200,14 @@ TEST(blocks_of_a_bounded_kernel) {
                                      ".maxntid 256, 1, 1\n{\n    ret;\n}\n");
     hcq_program *bounded = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &bounded));
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer dst = make_words(T.dev, 4);
+    log_clear();
     for (uint32_t threads = 256; threads <= 257; threads++) {
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_buffer dst = make_words(T.dev, 4);
-        log_clear();
         CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, 8, dims_one, hcq_dim(threads, 1, 1)),
                     threads == 256 ? 0 : HCQ_ERROR_INVALID);
-        CHECK(threads == 256 || (log_has("ct_count") && log_has("256") && log_has("257")));
-        hcq_queue_destroy(q);
     }
+    CHECK(log_has("ct_count") && log_has("256") && log_has("257"));
 }
 
 /* ---- shared memory, arguments ---- */
@@ -296,26 +290,14 @@ TEST(too_many_arguments) {
     }
 }
 
-static uint8_t byte_taken;             /* by the mock's kernel, atomic */
-
-static void own_byte(const void *args, const hcq_block *b) {
-    (void)b;
-    __atomic_store_n(&byte_taken, *HCQ_ARGS(uint8_t, args), __ATOMIC_SEQ_CST);
-}
-
 /* The fewest that a kernel can have; alone, and in a graph. */
 TEST(one_byte_of_arguments) {
-    hcq_program_desc desc = HCQ_CPU_PROGRAM("ct_byte", own_byte, HCQ_ARG_STRUCT(1, 1));
-    desc.ptx = (hcq_code){.data = PTX_HEAD ".visible .entry ct_byte(.param .u8 x) {\n    ret;\n}\n",
-                          .entry = "ct_byte"};
-    hcq_program *program = make_kernel(T.dev, desc);
-    hcq_point done;
+    hcq_program *program = make_own(T.dev, "ct_byte");
     for (uint8_t i = 1; i < 3; i++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, program, &i, 1, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &i, 1, dims_one, dims_one), 0);
         CHECK_OK(i == 1 ? HCQ_OK : hcq_queue_bind(q, T.dev));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
+        submit_and_wait(q, T.dev);
         CHECK(!mocked || __atomic_load_n(&byte_taken, __ATOMIC_SEQ_CST) == i);
     }
 }

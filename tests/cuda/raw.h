@@ -50,7 +50,7 @@ static void raw_open(raw_side *a, hcq_device *device) {
     a->context = info_of(device).context;
     RAW_OK(R.CtxPushCurrent(a->context));
     a->stream = raw_stream_new();
-    CHECK_OK(hcq_alloc(device, 4096, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a->words));
+    a->words = make_buffer(device, 4096, HCQ_HOST_VISIBLE | HCQ_ZEROED);
 }
 
 static uint32_t raw_word(const raw_side *a, uint32_t index) {

@@ -142,11 +142,9 @@ TEST(copies_change_their_kind_of_memory) {
     uint32_t kinds = 2;
     const int imports = has_feature(T.dev, HCQ_FEATURE_IMPORT);
     ends[0] = make_words(T.dev, N);
-    CHECK_OK(hcq_alloc(T.dev, N * 4, HCQ_HOST_VISIBLE | HCQ_ZEROED, &ends[1]));
-    if (imports) {
+    ends[1] = make_buffer(T.dev, N * 4, HCQ_HOST_VISIBLE | HCQ_ZEROED);
+    if (imports) {                     /* and other devices' memory is seen */
         CHECK_OK(hcq_import(T.dev, pages, N * 4, 0, &ends[kinds++]));
-    }
-    if (has_feature(T.dev, HCQ_FEATURE_MAP)) {
         ends[kinds++] = make_words(other, N);
     }
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);

@@ -32,6 +32,15 @@ static mock_cuda_desc mock_wanted(void) {
     return desc;
 }
 
+/* The mock anew, with more flags; bytes of memory: 0: the variant's. */
+static void mock_again(uint32_t flags, uint64_t memory_bytes) {
+    mock_cuda_desc desc = mock_wanted();
+    desc.flags |= flags;
+    desc.memory_bytes = memory_bytes ? memory_bytes : desc.memory_bytes;
+    test_cu.devices = desc.devices;
+    M.setup(&desc);
+}
+
 /* One more device of the variant, with other HCQ_CUDA_* flags and so many lanes. */
 static hcq_device *device_of(uint32_t without, uint32_t flags, uint32_t lanes, uint32_t copies) {
     hcq_device_desc desc = test_desc();
@@ -62,8 +71,28 @@ static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy
                      copy_lanes);
 }
 
+/* A test of each of them. */
+#define TEST_OF_MEANS(name) \
+    static void name##_by(uint32_t way); \
+    TEST(name) { \
+        for (uint32_t way = 0; way < MEANS; way++) { \
+            name##_by(way); \
+        } \
+    } \
+    static void name##_by(uint32_t way)
+
 static int is_one_stream(uint32_t way) {
     return T.variant->one_fifo || (all_means[way] & HCQ_CUDA_ONE_STREAM) != 0;
+}
+
+/* A queue of so many commands, each of which adds 1 to a word. */
+static hcq_queue *queue_of_adds(hcq_buffer words, uint32_t word, uint32_t count) {
+    hcq_queue *q = make_queue(words.device, HCQ_COMPUTE);
+    hcq_program *add = make_add(words.device);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_INDEX(record_add(q, add, words, word, 1), i);
+    }
+    return q;
 }
 
 static hcq_cuda_info info_of(hcq_device *device) {
@@ -71,6 +100,16 @@ static hcq_cuda_info info_of(hcq_device *device) {
     CHECK_OK(hcq_cuda_info_get(device, &info));
     return info;
 }
+
+/* Copies by a queue. */
+static void copy_by_queue(hcq_device *device, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, dst, src, size), 0);
+    submit_and_wait(q, device);
+    hcq_queue_destroy(q);
+}
+
+#define NEEDS_STORES() SKIP_IF(!info_of(T.dev).value_waits, "each submission has an event")
 
 static void imports_are_gone(void) {
     CHECK_OK(hcq_trim(T.dev, 0));
@@ -112,9 +151,7 @@ static int alone_teardown(TEST_ARGS) {
         return -1;
     }
     if (mocked) {
-        mock_cuda_desc desc = mock_wanted();
-        test_cu.devices = desc.devices;
-        M.setup(&desc);
+        mock_again(0, 0);
     }
     return 0;
 }

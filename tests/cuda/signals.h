@@ -50,12 +50,10 @@ static hcq_result waiter_join(waiter *w) {
 TEST_ALONE(means_of_the_driver) {
     NEEDS_MOCK();
     for (uint32_t lacks = 0; lacks < 2; lacks++) {
-        mock_cuda_desc desc = mock_wanted();
-        desc.flags |= lacks ? MOCK_CUDA_NO_MEMOPS : 0;
-        M.setup(&desc);
+        mock_again(lacks ? MOCK_CUDA_NO_MEMOPS : 0, 0);
         hcq_device *device = device_by(0, 2, 1);
         hcq_cuda_info info = info_of(device);
-        CHECK_U64(info.memops, info.driver_version >= 11070 && !(desc.flags & MOCK_CUDA_NO_MEMOPS));
+        CHECK_U64(info.memops, info.driver_version >= 11070 && !lacks);
         use_device(device);
         CHECK(calls_of("cuStreamWriteValue64_v2") == calls_of("cuStreamWriteValue64*"));
         CHECK((calls_of("cuStreamWriteValue64*") != 0) == (info.value_waits != 0)); /* else later */
@@ -68,57 +66,51 @@ TEST_ALONE(means_of_the_driver) {
 enum { MANY = 10000 };
 
 /* Submissions of two lanes wait for one of a third, all before it ends. */
-TEST(many_waits_share_an_event) {
+TEST_OF_MEANS(many_waits_share_an_event) {
     NEEDS_WIDE_COUNTERS();
     const uint32_t times = T.quick ? 2000 : MANY;
-    for (uint32_t way = 0; way < 3; way++) {
-        hcq_device *device = device_by(way, 3, 1);
-        const int own_events = !info_of(device).value_waits; /* with each submission */
-        hcq_queue *q[2];
-        hcq_point last[2];
-        for (int i = 0; i < 2; i++) {
-            q[i] = make_queue(device, HCQ_COMPUTE);
-            CHECK_INDEX(record_word(q[i], make_words(device, 4), 1, 4), 0);
-        }
-        gates g;
-        gates_open(&g, device);
-        settle(device);
-        uint64_t records = COUNT(device, RECORDS), made = COUNT(device, EVENTS_MADE);
-        uint64_t used = COUNT(device, EVENTS);
-        hcq_point first = submit_spin(&g, 0, 0);
-        for (uint32_t i = 0; i < times; i++) {
-            last[i & 1] = submit_to(device, q[i & 1], 1 + (i & 1), &first, NULL);
-        }
-        CHECK_U64(test_query(device, HCQ_QUERY_HELD), 0);
-        CHECK(COUNT(device, RECORDS) - records <= 8 + (own_events ? times : 0));
-        CHECK(COUNT(device, EVENTS_MADE) - made <= 8 + (own_events ? times : 0));
-        CHECK(COUNT(device, WAITS) >= 1 || is_one_stream(way));
-        CHECK(COUNT(device, WAITS) + COUNT(device, VALUE_WAITS) <= times + 8);
-        CHECK_RESULT(test_poll(last[0]), HCQ_TIMEOUT);
-        GATE_END(&g, 0, last[0]);
-        WAIT_OK(last[1]);
-        settle(device);
-        CHECK(COUNT(device, EVENTS) <= used + 4);
-        CHECK_OK(hcq_close(device));
+    hcq_device *device = device_by(way, 3, 1);
+    const int own_events = !info_of(device).value_waits; /* with each submission */
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point last[2];
+    gates g;
+    gates_open(&g, device);
+    CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
+    settle(device);
+    uint64_t records = COUNT(device, RECORDS), made = COUNT(device, EVENTS_MADE);
+    uint64_t used = COUNT(device, EVENTS);
+    hcq_point first = submit_spin(&g, 0, 0);
+    for (uint32_t i = 0; i < times; i++) {
+        last[i & 1] = submit_to(device, q, 1 + (i & 1), &first, NULL);
     }
+    CHECK_U64(test_query(device, HCQ_QUERY_HELD), 0);
+    CHECK(COUNT(device, RECORDS) - records <= 8 + (own_events ? times : 0));
+    CHECK(COUNT(device, EVENTS_MADE) - made <= 8 + (own_events ? times : 0));
+    CHECK(COUNT(device, WAITS) >= 1 || is_one_stream(way));
+    CHECK(COUNT(device, WAITS) + COUNT(device, VALUE_WAITS) <= times + 8);
+    CHECK_RESULT(test_poll(last[0]), HCQ_TIMEOUT);
+    GATE_END(&g, 0, last[0]);
+    WAIT_OK(last[1]);
+    settle(device);
+    CHECK(COUNT(device, EVENTS) <= used + 4);
+    CHECK_OK(hcq_close(device));
 }
 
 /* Two lanes take turns, each waits for the other; a few are on their way at once. The
    flags have chosen the means, and the mock sees no other. */
-static void events_on(uint32_t way) {
+TEST_OF_MEANS(events_go_back_to_their_pool) {
     enum { AHEAD = 32 };
     hcq_device *device = device_by(way, 2, 1);
     const hcq_cuda_info info = info_of(device);
     hcq_buffer words = make_words(device, 4);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_queue *q = queue_of_adds(words, 1, 1);
     hcq_point done[AHEAD], before = {{0}, 0};
     const uint32_t times = T.quick ? 2000 : MANY;
-    const uint64_t first = COUNT(device, EVENTS_MADE);
+    const uint64_t first = COUNT(device, EVENTS_MADE), created = calls_of("cuEventCreate");
     CHECK(!(all_means[way] & HCQ_CUDA_EVENTS) || info.memops == 0);
     CHECK_U64(info.value_waits, info.memops && !(test_cuda_desc.flags & HCQ_CUDA_NO_VALUE_WAITS));
-    CHECK_INDEX(record_add(q, make_add(device), words, 1, 1), 0);
     settle(device);
-    const mock_cuda_counts c = stats_now();
+    const uint64_t writes = calls_of("cuStreamWrite*"), waits = calls_of("cuStreamWaitValue*");
     for (uint32_t i = 0; i < times; i++) {
         if (i >= AHEAD) {
             WAIT_OK(done[i % AHEAD]);
@@ -131,17 +123,11 @@ static void events_on(uint32_t way) {
     CHECK_U64(READ32(words, 1), times);
     CHECK(COUNT(device, EVENTS_MADE) <= first + 4 * AHEAD);
     CHECK(COUNT(device, EVENTS) <= 4);
-    CHECK(stats_now().max_events <= c.max_events + 8 * AHEAD);
-    CHECK(info.value_waits || stats_now().value_waits == c.value_waits);
-    CHECK(!mocked || !info.memops == (stats_now().value_writes == c.value_writes));
+    CHECK(!mocked || calls_of("cuEventCreate") - created == COUNT(device, EVENTS_MADE) - first);
+    CHECK(info.value_waits || calls_of("cuStreamWaitValue*") == waits);
+    CHECK(!mocked || !info.memops == (calls_of("cuStreamWrite*") == writes));
     CHECK(!info.memops == (COUNT(device, WRITES) == 0));
     CHECK_OK(hcq_close(device));
-}
-
-TEST(events_go_back_to_their_pool) {
-    for (uint32_t way = 0; way < MEANS; way++) {
-        events_on(way);
-    }
 }
 
 /* Where each submission has an event a store follows every 64 operations; an empty one is two. */
@@ -200,44 +186,29 @@ static void exact_on(uint32_t way, int copies, int by_signal) {
     CHECK_OK(hcq_close(device));
 }
 
-TEST(waits_are_exact) {
-    for (uint32_t i = 0; i < 4 * MEANS; i++) {
-        exact_on(i / 4, (int)(i & 1), (int)(i >> 1 & 1));
+TEST_OF_MEANS(waits_are_exact) {
+    for (int i = 0; i < 4; i++) {
+        exact_on(way, i & 1, i >> 1);
     }
 }
 
 /* What it costs a host to wait for 100 ms, at best. */
-TEST(waiting_hosts_sleep) {
-    for (uint32_t way = 0; way < 2; way++) {
-        hcq_device *device = device_by(way, 1, 1);
-        uint64_t best = UINT64_MAX;
-        waiter w;
-        gates g;
-        gates_open(&g, device);
-        for (uint32_t i = 0; i < 6 && best >= SECOND / 50; i++) {
-            gate_shut(&g, 0);
-            waiter_start(&w, submit_spin(&g, 0, 0));
-            test_sleep_ms(100);
-            gate_let(&g, 0);
-            CHECK_OK(waiter_join(&w));
-            best = w.cpu_ns < best ? w.cpu_ns : best;
-        }
-        CHECK(best < SECOND / 50 || TEST_SANITIZED);
-        CHECK_OK(hcq_close(device));
-    }
-}
-
-/* A clock can be read while the lanes are busy; it does not wait for them. */
-TEST(clock_beside_work) {
-    hcq_clock clock;
+TEST_OF_MEANS(waiting_hosts_sleep) {
+    hcq_device *device = device_by(way, 1, 1);
+    uint64_t best = UINT64_MAX;
+    waiter w;
     gates g;
-    SKIP_IF(T.variant->one_fifo, "what is behind a kernel waits for it");
-    gates_open(&g, T.dev);
-    hcq_point done = submit_spin(&g, 0, 0);
-    gate_until_begun(&g, 0);
-    CHECK_OK(hcq_device_clock(T.dev, &clock));
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    GATE_END(&g, 0, done);
+    gates_open(&g, device);
+    for (uint32_t i = 0; i < 6 && best >= SECOND / 50; i++) {
+        gate_shut(&g, 0);
+        waiter_start(&w, submit_spin(&g, 0, 0));
+        test_sleep_ms(100);
+        gate_let(&g, 0);
+        CHECK_OK(waiter_join(&w));
+        best = w.cpu_ns < best ? w.cpu_ns : best;
+    }
+    CHECK(best < SECOND / 50 || TEST_SANITIZED);
+    CHECK_OK(hcq_close(device));
 }
 
 /* A reading claims less the older it is: at most 100 millionths of its age. */

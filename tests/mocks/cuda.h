@@ -5,9 +5,7 @@
 
    It is opened like the real one; mock_cuda_load finds what is below in it.
    A program that knows nothing of it (hello.c under LD_LIBRARY_PATH) gets the
-   defaults and the kernels of hello.c and replay.c. With MOCK_CUDA_TIMES=1 in the
-   environment calls take as long as a real driver's (launch 2 us, event or value 0.5 us, PTX
-   50 ms, pinning 0.1 s per GB) and operations begin at once: for benchmarks.
+   defaults and the kernels of hello.c.
 
    Each device has a few work queues with a thread each, streams are spread over
    them in the order of their creation, and a work queue does its operations one
@@ -32,14 +30,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* mock_cuda_desc.mode: when the head of a work queue starts */
-enum {
-    MOCK_CUDA_RANDOM,                  /* at once, after a delay, or after others: the seed says */
-    MOCK_CUDA_LATE,                    /* when somebody waits for anything, asks 3 times, or
-                                          300 us later; as drivers that gather work */
-    MOCK_CUDA_PROMPT                   /* at once */
-};
-
 /* mock_cuda_desc.flags */
 enum {
     MOCK_CUDA_NO_MEMOPS = 1,           /* no stream memory operations (they return 801) */
@@ -47,10 +37,13 @@ enum {
     MOCK_CUDA_NO_JIT = 4,              /* no compiler for PTX (221) */
     MOCK_CUDA_NO_PEERS = 8,            /* devices do not reach each other's memory */
     MOCK_CUDA_NO_REGISTER = 16,        /* cuMemHostRegister returns 801 */
+    MOCK_CUDA_LATE = 32,               /* a work queue goes on when somebody waits for anything,
+                                          asks 3 times, or 300 us later; as drivers that gather
+                                          work [at once, after a delay, or after others: the
+                                          seed says] */
     MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies to memory that is not pinned; those from it
                                           always are */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
-    MOCK_CUDA_POOLS_OUTLIVE = 1024,    /* memory of pools stays when its context ends, as in CUDA */
     MOCK_CUDA_STRICT_MEMSETS = 2048,   /* a memset node takes no other size (1) */
     MOCK_CUDA_NO_EARLY_WAITS = 4096,   /* a stream waits for a value that nothing enqueued will
                                           store, or for an event that was never recorded: both
@@ -59,20 +52,14 @@ enum {
                                           all that frees or unregisters pinned memory, loads or
                                           unloads modules, the first launch of a kernel without
                                           cuFuncLoad [only cuMemFree] */
-    MOCK_CUDA_NO_RECOVERY = 16384,     /* no new context after an error that, says CUDA, ends the
+    MOCK_CUDA_NO_RECOVERY = 16384      /* no new context after an error that, says CUDA, ends the
                                           process: all sticky ones but 710 [there is] */
-    MOCK_CUDA_NO_READ_ONLY = 32768,    /* memory that cannot be written is never registered */
-    MOCK_CUDA_PINNED_IS_INVALID = 65536,/* to register what cuMemHostAlloc gave is refused with 1,
-                                          as in CUDA [with 712] */
-    MOCK_CUDA_HOSTS_GO_ON = 131072     /* who gives a copy from pinned memory to such, or a graph
-                                          with one, goes on at once [when it is done, as in CUDA] */
 };
 
 typedef struct mock_cuda_desc {
     uint32_t devices;                  /* up to 72 [1] */
     uint32_t queues;                   /* work queues of each, up to 32 [4] */
     uint64_t seed;                     /* of what happens by chance */
-    uint32_t mode;                     /* [MOCK_CUDA_RANDOM] */
     uint32_t flags;                    /* MOCK_CUDA_* */
     uint32_t linger;                   /* calls of 1000 that yield halfway, so that two threads
                                           meet in an object that should not [0] */
@@ -86,10 +73,6 @@ typedef struct mock_cuda_desc {
     uint32_t pending;                  /* operations that a work queue takes; the call with one more
                                           waits, and all others that enqueue [no limit; GPUs: about
                                           1022] */
-    uint64_t launch_ns, record_ns;     /* what a call takes that enqueues work; an event, a wait or a
-                                          stored value [0] */
-    uint64_t jit_ns, pin_ns, node_ns;  /* ... that compiles PTX, pins 1 GB, instantiates a node;
-                                          others that enqueue or do so wait meanwhile [0] */
 } mock_cuda_desc;
 
 /* A kernel, as for the CPU: called once for each block. `args` is the parameter block of
@@ -100,15 +83,13 @@ typedef void (*mock_cuda_fn)(const void *args, const struct hcq_block *block);
 
 typedef struct mock_cuda_counts {
     /* living objects */
-    uint64_t contexts, streams, events, modules, graphs, graph_execs, pools;
+    uint64_t contexts, events, others;
     uint64_t device_allocations, host_allocations, registered;
     uint64_t operations_pending;       /* enqueued and not done */
     /* since mock_cuda_setup */
     uint64_t failed;                   /* calls and operations that `fail` made fail */
     uint64_t operations;               /* done; a graph's nodes count, too */
-    uint64_t value_writes, value_waits;
     uint64_t line_numbers;             /* modules that were loaded with them */
-    uint64_t max_events;               /* living at once, since the last mock_cuda_stats */
     uint64_t left_behind;              /* objects that lived when their context ended, unless it
                                           had an error */
 } mock_cuda_counts;
@@ -136,9 +117,17 @@ typedef struct mock_cuda_api {
     /* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */
     void (*fault)(int error);
 
-    /* Other mock_cuda_desc.jit_ns, .pin_ns, .node_ns from now on. */
+    /* What a call takes from now on that compiles PTX, pins 1 GB, instantiates a node; others
+       that enqueue or do so wait meanwhile. */
     void (*slow)(uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns);
 } mock_cuda_api;
+
+/* Living objects, all together. */
+__attribute__((unused))
+static uint64_t mock_cuda_living(const mock_cuda_counts *c) {
+    return c->contexts + c->events + c->others + c->device_allocations + c->host_allocations +
+           c->registered;
+}
 
 /* Finds it in an open library; 0: that is not the mock. */
 __attribute__((unused))
@@ -148,4 +137,14 @@ static int mock_cuda_load(void *library, mock_cuda_api *api) {
         memcpy(api, found, sizeof *api);
     }
     return found != NULL;
+}
+
+/* Tells the library there of a kernel, if it is the mock. */
+__attribute__((unused))
+static void mock_cuda_tell(const char *path, const char *entry, mock_cuda_fn fn) {
+    mock_cuda_api api;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library && mock_cuda_load(library, &api)) {
+        api.kernel(entry, fn);
+    }
 }

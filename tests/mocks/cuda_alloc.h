@@ -166,7 +166,7 @@ MC_API(cuMemFreeAsync, mc_address address, mc_handle stream) {
 
 /* A call pins so much. */
 static void mc_pin(uint64_t bytes) {
-    mc_slow((uint64_t)((double)bytes * 1e-9 * (double)M.desc.pin_ns));
+    mc_slow((uint64_t)((double)bytes * 1e-9 * (double)M.slow_ns.pin));
 }
 
 MC_API(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags) {
@@ -243,14 +243,12 @@ MC_API(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags) {
     mc_address base = (mc_address)(uintptr_t)memory, end = base + bytes;
     MC_RULE(memory && bytes && flags <= 15, MC_INVALID);
     MC_RULE(!(M.desc.flags & MOCK_CUDA_NO_REGISTER), MC_NOT_SUPPORTED);
-    MC_RULE(!(flags & 8) || !(M.desc.flags & MOCK_CUDA_NO_READ_ONLY), MC_NOT_SUPPORTED);
     MC_RULE(mc_mapped(base, end, !(flags & 8)), MC_INVALID);
     mc_pin(bytes);
     for (uint32_t i = 0; i < mc_map.count; i++) {
         const mc_range *r = mc_map.ranges[i];
         MC_RULE(r->base >= end || base >= r->base + r->size,
-                r->kind != MC_RANGE_REGISTERED && (M.desc.flags & MOCK_CUDA_PINNED_IS_INVALID)
-                    ? MC_INVALID : MC_REGISTERED);
+                r->kind == MC_RANGE_REGISTERED ? MC_REGISTERED : MC_INVALID);
     }
     mc_range_new(MC_RANGE_REGISTERED, mc_tls.here, base, bytes)->flags = flags;
     return MC_OK;

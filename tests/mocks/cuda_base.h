@@ -62,7 +62,6 @@ typedef struct mc_context {
     int ended;
     struct mc_context *peers[MC_DEVICES];
     struct mc_op *first, *last;        /* enqueued and not done, oldest first */
-    struct mc_stream *implicit;        /* streams that nobody made */
     struct mc_context *next;           /* all that were, freed by setup */
 } mc_context;
 
@@ -104,6 +103,7 @@ static struct {
     uint64_t began_ns;
     mc_call *calls;
     struct { char pattern[64]; uint64_t skip; int result, armed; } failure;
+    struct { uint64_t jit, pin, node; } slow_ns;
     char misuse[512];
     uint64_t misuses;
     mc_slot *slots;
@@ -128,7 +128,6 @@ static _Thread_local struct {
     int in_kernel, fault;
     uint64_t running;                  /* the sequence of the operation that runs, or 0 */
     uint64_t random;
-    uint64_t takes_ns;                 /* the call, when it has let go of the lock */
     int mode;                          /* of what it may call beside captures */
 } mc_tls;
 
@@ -191,28 +190,12 @@ static uint64_t mc_clock(clockid_t id) {
 
 static uint64_t mc_now(void) { return mc_clock(CLOCK_MONOTONIC); }
 
-/* Sleeps, but for the last part: it would be late. */
-static void mc_pass(uint64_t ns) {
-    uint64_t until = mc_now() + ns, nap = ns > 200000 ? ns - 200000 : 0;
-    const struct timespec t = {(time_t)(nap / 1000000000u), (long)(nap % 1000000000u)};
-    if (nap) {
-        nanosleep(&t, NULL);
-    }
-    while (mc_now() < until) {
-    }
-}
-
 /* ---- objects ---- */
 
 static uint64_t *mc_living(mc_kind kind) {
-    mock_cuda_counts *c = &M.counts;
-    uint64_t *const living[] = {
-        [MC_CONTEXT] = &c->contexts, [MC_STREAM] = &c->streams, [MC_EVENT] = &c->events,
-        [MC_MODULE] = &c->modules, [MC_GRAPH] = &c->graphs, [MC_EXEC] = &c->graph_execs,
-        [MC_POOL] = &c->pools
-    };
-    static uint64_t others;
-    return living[kind] ? living[kind] : &others;
+    static uint64_t parts;             /* of modules and graphs */
+    return kind == MC_CONTEXT ? &M.counts.contexts : kind == MC_EVENT ? &M.counts.events :
+           kind == MC_FUNCTION || kind == MC_NODE ? &parts : &M.counts.others;
 }
 
 /* A handle is no address, and never comes twice: what is gone is told from what is
@@ -242,9 +225,6 @@ static void *mc_object_new(mc_kind kind, size_t size, mc_context *context,
     M.slots[o->index].object = o;
     M.slots[o->index].generation++;
     *mc_living(kind) += 1;
-    if (M.counts.events > M.counts.max_events) {
-        M.counts.max_events = M.counts.events;
-    }
     return o;
 }
 
@@ -297,14 +277,6 @@ static void mc_desc_defaults(mock_cuda_desc *d) {
     d->memory_bytes = d->memory_bytes ? d->memory_bytes : 4ull << 30;
     d->timer_step_ns = d->timer_step_ns ? d->timer_step_ns : 32;
     d->watchdog_ms = d->watchdog_ms ? d->watchdog_ms : 30000;
-    if (getenv("MOCK_CUDA_TIMES")) {
-        d->mode = MOCK_CUDA_PROMPT;
-        d->queues = MC_QUEUES;
-        d->launch_ns = 2000;
-        d->record_ns = 500;
-        d->jit_ns = 50000000;
-        d->pin_ns = 100000000;
-    }
 }
 
 /* ---- what every call begins with ---- */
@@ -397,10 +369,6 @@ static void mc_leave(const int *entered) {
     if (*entered == 0) {
         pthread_mutex_unlock(&M.lock);
         mc_linger();
-        if (mc_tls.takes_ns) {
-            mc_pass(mc_tls.takes_ns);
-            mc_tls.takes_ns = 0;
-        }
     }
 }
 

@@ -89,7 +89,7 @@ static int mc_attribute(int *value, int attribute) {
     case 94: *value = 1; break;
     case 97: *value = MC_SHARED_OPTIN; break;
     case 99: *value = !(flags & MOCK_CUDA_NO_REGISTER); break;
-    case 113: *value = !(flags & (MOCK_CUDA_NO_REGISTER | MOCK_CUDA_NO_READ_ONLY)); break;
+    case 113: *value = !(flags & MOCK_CUDA_NO_REGISTER); break;
     case 115: *value = !(flags & MOCK_CUDA_NO_POOLS); break;
     case 121: *value = (flags & MOCK_CUDA_NO_MEMOPS) != 0; break;
     case 122: *value = !(flags & MOCK_CUDA_NO_MEMOPS); break;
@@ -134,11 +134,6 @@ static mc_context *mc_context_new(uint32_t device) {
 
 static void mc_context_clear(mc_context *c) {
     uint64_t left = 0;
-    while (c->implicit) {
-        mc_stream *s = c->implicit;
-        c->implicit = s->next;
-        mc_object_drop(s);
-    }
     for (uint32_t i = 0; i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
         if (o && o->context == c && o->kind != MC_FUNCTION) {
@@ -148,9 +143,8 @@ static void mc_context_clear(mc_context *c) {
     }
     for (uint32_t i = mc_map.count; i-- > 0;) {
         mc_range *r = mc_map.ranges[i];
-        if (r->context == c && r->kind == MC_RANGE_POOL &&
-            (M.desc.flags & MOCK_CUDA_POOLS_OUTLIVE)) {
-            r->context = NULL;
+        if (r->context == c && r->kind == MC_RANGE_POOL) {
+            r->context = NULL;         /* its pool has it still */
         } else if (r->context == c) {
             mc_range_free(r);
             left++;

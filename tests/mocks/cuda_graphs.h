@@ -285,7 +285,7 @@ MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned l
     MC_FIND(mc_graph, g, graph, MC_GRAPH);
     MC_RULE(exec && flags <= 15, MC_INVALID);
     MC_RULE(!mc_take(g), MC_INVALID);
-    mc_slow(g->count * M.desc.node_ns);
+    mc_slow(g->count * M.slow_ns.node);
     mc_exec *e = (mc_exec *)mc_object_new(MC_EXEC, sizeof *e, mc_tls.here, mc_exec_end);
     e->graph_id = g->id;
     e->nodes = (mc_node **)mc_calloc(g->count, sizeof *e->nodes);
@@ -493,26 +493,24 @@ MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) 
 }
 #endif
 
-/* ---- capture: what a stream gets does not run; the graph of it has nothing in it ---- */
+/* ---- capture: what a stream gets does not run; the graph of it has nothing in it. All are
+   of the mode that forbids all threads what is unsafe ---- */
 
 MC_API(cuStreamBeginCapture_v2, mc_handle stream, unsigned mode) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_OPEN(s, stream);
-    MC_RULE((uintptr_t)stream > 1 && mode <= 2 && !s->capture, MC_INVALID);
+    MC_RULE(!mode && !s->capture, MC_INVALID);
     s->capture = MC_CAPTURING;
-    s->mode = (int)mode;
     s->capturer = &mc_tls;
     M.captures = 1;
     return MC_OK;
 }
 
-MC_API(cuStreamBeginCapture, mc_handle stream) { return cuStreamBeginCapture_v2(stream, 0); }
-
 MC_API(cuStreamEndCapture, mc_handle stream, mc_handle *graph) {
     MC_ENTER(MC_NEEDS_CONTEXT)
-    mc_stream *s = mc_stream_find(stream);
-    MC_RULE(s && graph && s->capture, MC_INVALID);
-    MC_RULE(s->mode == 2 || s->capturer == &mc_tls, MC_WRONG_THREAD);
+    MC_FIND(mc_stream, s, stream, MC_STREAM);
+    MC_RULE(graph && s->capture, MC_INVALID);
+    MC_RULE(s->capturer == &mc_tls, MC_WRONG_THREAD);
     int good = s->capture == MC_CAPTURING;
     s->capture = MC_NO_CAPTURE;
     *graph = good ? mc_graph_new() : NULL;
@@ -521,8 +519,8 @@ MC_API(cuStreamEndCapture, mc_handle stream, mc_handle *graph) {
 
 MC_API(cuStreamIsCapturing, mc_handle stream, int *status) {
     MC_ENTER(MC_NEEDS_CONTEXT)
-    const mc_stream *s = mc_stream_find(stream);
-    MC_RULE(s && status, MC_INVALID);
+    MC_FIND(mc_stream, s, stream, MC_STREAM);
+    MC_RULE(status, MC_INVALID);
     *status = (int)s->capture;
     return MC_OK;
 }

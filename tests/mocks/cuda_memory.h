@@ -91,7 +91,7 @@ static int mc_is_hosts(mc_address address) {
 
 /* Is it a copy that the caller does, when its turn has come? */
 static int mc_is_callers(mc_address dst, mc_address src) {
-    return mc_is_hosts(dst) && mc_is_hosts(src) && !(M.desc.flags & MOCK_CUDA_HOSTS_GO_ON);
+    return mc_is_hosts(dst) && mc_is_hosts(src);
 }
 
 static int mc_in_region(mc_address address) {
@@ -224,7 +224,7 @@ static void mc_pool_trim(mc_pool *pool, uint64_t keep) {
 }
 
 static void mc_pools_trim(void) {
-    for (uint32_t i = 0; i < M.slot_count && M.counts.pools; i++) {
+    for (uint32_t i = 0; i < M.slot_count; i++) {
         if (M.slots[i].object && M.slots[i].object->kind == MC_POOL) {
             mc_pool *pool = (mc_pool *)(void *)M.slots[i].object;
             mc_pool_trim(pool, pool->threshold);

@@ -71,7 +71,7 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
     mc_may_sync("cuModuleLoadDataEx");
     p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here, mc_module_end);
     if (memcmp(image, elf, 4) != 0 && memcmp(image, fat, 4) != 0) {
-        mc_slow(M.desc.jit_ns);
+        mc_slow(M.slow_ns.jit);
         p.result = M.desc.flags & MOCK_CUDA_NO_JIT ? MC_NO_JIT : mc_ptx_read(&p);
     }
     mc_jit_tell(count, options, values, p.error);

@@ -4,17 +4,14 @@
 
 #include "cuda_work.h"
 
-enum { MC_DELAY_US = 100 };            /* the longest of MOCK_CUDA_RANDOM */
+enum { MC_DELAY_US = 100 };            /* the longest by chance */
 
 typedef struct mc_stream {
     mc_object object;
     mc_queue *queue;
     uint64_t enqueued, done;
     enum { MC_NO_CAPTURE, MC_CAPTURING, MC_CAPTURE_SPOILED } capture;
-    int mode;                          /* 0: it forbids all threads things, 1: its own, 2: none */
-    const void *capturer;              /* that thread */
-    const void *implicit_of;           /* a thread, or NULL */
-    struct mc_stream *next;            /* implicit, too */
+    const void *capturer;              /* the thread that began it */
 } mc_stream;
 
 typedef struct mc_op {
@@ -105,9 +102,9 @@ static void mc_op_finish(mc_queue *q, mc_op *op) {
 static void mc_queue_step(mc_queue *q) {
     mc_op *op = q->head;
     int error;
-    if (M.desc.mode == MOCK_CUDA_LATE) {
+    if (M.desc.flags & MOCK_CUDA_LATE) {
         mc_gate_late(q, op);
-    } else if (M.desc.mode == MOCK_CUDA_RANDOM) {
+    } else {
         mc_gate_random(q);
     }
     mc_tls.running = op->sequence;
@@ -152,44 +149,22 @@ static mc_stream *mc_stream_new(mc_context *c) {
     return s;
 }
 
-/* The stream of a handle. Of each context there is one of NULL and 1, and for each thread
-   one of 2; they wait for no others, as if none were blocking. */
-static mc_stream *mc_stream_find(mc_handle handle) {
-    const uint64_t number = (uint64_t)(uintptr_t)handle;
-    const void *thread = number == 2 ? &mc_tls : NULL;
-    mc_context *c = mc_tls.here;
-    mc_stream *s = c->implicit;
-    if (number > 2) {
-        return (mc_stream *)mc_find(handle, MC_STREAM);
-    }
-    while (s && s->implicit_of != thread) {
-        s = s->next;
-    }
-    if (!s) {
-        s = mc_stream_new(c);
-        s->implicit_of = thread;
-        s->next = c->implicit;
-        c->implicit = s;
-    }
-    return s;
-}
-
-/* Declares the stream of a call that enqueues; returns, if it has none. */
+/* Declares the stream of a call that enqueues; returns, if it has none: the default ones,
+   0 to 2, are none here. */
 #define MC_OPEN(name, handle) \
-    mc_stream *name = mc_stream_find(handle); \
-    MC_RULE(name, MC_BAD_HANDLE); \
+    MC_FIND(mc_stream, name, handle, MC_STREAM); \
     MC_RULE(!name->object.context->error, name->object.context->error); \
     MC_RULE(name->capture != MC_CAPTURE_SPOILED, MC_CAPTURE_INVALID)
 
 /* A call that no stream of a context may capture beside, or (NULL) what is unsafe in this
-   thread: is there one? It is spoiled. */
+   thread, by its mode: is there one? It is spoiled. */
 static int mc_capture_spoiled(const mc_context *c) {
     int found = 0;
     for (uint32_t i = 0; M.captures && i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
         mc_stream *s = o && o->kind == MC_STREAM ? (mc_stream *)(void *)o : NULL;
         const int own = s && s->capturer == &mc_tls;
-        if (s && s->capture && (c ? o->context == c : s->mode <= own && mc_tls.mode <= own)) {
+        if (s && s->capture && (c ? o->context == c : mc_tls.mode <= own)) {
             s->capture = MC_CAPTURE_SPOILED;
             found = 1;
         }
@@ -235,12 +210,10 @@ static void mc_op_enqueue(mc_op *op) {
         mc_wait_call(mc_queue_room, q, 0, "room in a work queue");
         mc_driver_unlock();
     }
-    const int kind = op->work.kind, order = kind >= MC_WORK_VALUE && kind <= MC_WORK_WAIT;
-    mc_tls.takes_ns += order ? M.desc.record_ns : M.desc.launch_ns;
     q->count++;
     op->sequence = ++M.sequence;
     op->pokes = M.pokes;
-    op->since_ns = M.desc.mode == MOCK_CUDA_LATE ? mc_now() : 0;
+    op->since_ns = mc_now();
     op->older = c->last;
     *(c->last ? &c->last->newer : &c->first) = op;
     c->last = op;

@@ -2,10 +2,9 @@
    suite meets. Part of util.h. */
 #pragma once
 
-/* What no test means to do, and what CUDA does. */
+/* What no test means to do. */
 enum {
-    MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS |
-                      MOCK_CUDA_POOLS_OUTLIVE | MOCK_CUDA_PINNED_IS_INVALID
+    MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS
 };
 
 /* Operations start early or late, as chance has it; each stream has a work queue. The
@@ -18,9 +17,10 @@ static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
 
 /* Work is gathered until somebody asks for it. The clock is days off. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_late = {
-    .devices = 4, .pending = 1022, .queues = 32, .mode = MOCK_CUDA_LATE, .timer_step_ns = 1,
+    .devices = 4, .pending = 1022, .queues = 32, .timer_step_ns = 1,
     .timer_offset_ns = -1000000000000000,
-    .flags = MOCK_CUDA_NEVER | MOCK_CUDA_NO_WAIT_VALUES | MOCK_CUDA_STRICT_MEMSETS
+    .flags = MOCK_CUDA_NEVER | MOCK_CUDA_LATE | MOCK_CUDA_NO_WAIT_VALUES |
+             MOCK_CUDA_STRICT_MEMSETS
 };
 
 /* An old card; its clock is coarse, its driver as well, no device sees another. */

@@ -55,7 +55,8 @@ static int mc_queue_asked(const mc_queue *q) {
 /* Somebody asks how far things are. */
 static void mc_poke(void) {
     M.pokes++;
-    for (uint32_t i = 0; M.desc.mode == MOCK_CUDA_LATE && i < M.desc.devices * M.desc.queues; i++) {
+    const uint32_t count = M.desc.flags & MOCK_CUDA_LATE ? M.desc.devices * M.desc.queues : 0;
+    for (uint32_t i = 0; i < count; i++) {
         mc_queue *q = &M.devices[i / M.desc.queues].queues[i % M.desc.queues];
         if (q->held && mc_queue_asked(q)) {
             q->held = 0;
@@ -135,10 +136,11 @@ static void mc_driver_unlock(void) {
 
 /* A call takes its time. */
 static void mc_slow(uint64_t ns) {
+    const struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     mc_driver_lock();
     if (ns) {
         pthread_mutex_unlock(&M.lock);
-        mc_pass(ns);
+        nanosleep(&t, NULL);
         pthread_mutex_lock(&M.lock);
     }
     mc_driver_unlock();

@@ -256,11 +256,9 @@ static void mc_value_wait(mc_work *w, const mc_value *v) {
 static void mc_run_value(mc_work *w) {
     const mc_value *v = &w->u.value;
     if (v->type == MC_WAIT64) {
-        M.counts.value_waits++;
         mc_value_wait(w, v);
         return;
     }
-    M.counts.value_writes++;
     if (mc_value_reached(w, v)) {
         __atomic_store_n((uint64_t *)mc_host(v->address), v->value, __ATOMIC_RELEASE);
     }

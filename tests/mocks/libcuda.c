@@ -143,6 +143,7 @@ static void mock_cuda_setup(const mock_cuda_desc *desc) {
     mc_objects_clear();
     mc_configure(desc);
     memset(&M.counts, 0, sizeof M.counts);
+    memset(&M.slow_ns, 0, sizeof M.slow_ns);
     M.failure.armed = 0;
     for (mc_call *c = M.calls; c; c = c->next) {
         c->count = 0;
@@ -160,7 +161,6 @@ static void mock_cuda_kernel(const char *entry, mock_cuda_fn fn) {
 static void mock_cuda_stats(mock_cuda_counts *out) {
     MC_OWN_ENTER();
     *out = M.counts;
-    M.counts.max_events = M.counts.events;
 }
 
 static uint64_t mock_cuda_calls(const char *pattern) {
@@ -184,9 +184,9 @@ static void mock_cuda_fault(int error) { mc_tls.fault = error; }
 
 static void mock_cuda_slow(uint64_t jit_ns, uint64_t pin_ns, uint64_t node_ns) {
     MC_OWN_ENTER();
-    M.desc.jit_ns = jit_ns;
-    M.desc.pin_ns = pin_ns;
-    M.desc.node_ns = node_ns;
+    M.slow_ns.jit = jit_ns;
+    M.slow_ns.pin = pin_ns;
+    M.slow_ns.node = node_ns;
 }
 
 extern const mock_cuda_api mock_cuda;

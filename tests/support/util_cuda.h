@@ -41,8 +41,7 @@ static uint64_t cuda_left(void) {
         return 0;
     }
     test_cu.mock.stats(&c);
-    return c.contexts + c.streams + c.events + c.modules + c.graphs + c.graph_execs + c.pools +
-           c.device_allocations + c.host_allocations + c.registered;
+    return mock_cuda_living(&c);
 }
 
 /* Frees of a device that was closed may have yet to run. */
