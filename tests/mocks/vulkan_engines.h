@@ -11,6 +11,11 @@ static void rig_driver(rig *r, uint32_t flags) {
     rig_open(r);
 }
 
+static void rig_gone(rig *r, hcq_device *device) {
+    rig_end(r, device);
+    CHECK(!backend_left());
+}
+
 /* hcq computes on a queue of an engine's, which reads the result on another one, of
    another family. */
 TEST_BARE(engine_lends_its_device) {
@@ -35,10 +40,8 @@ TEST_BARE(engine_lends_its_device) {
     RIG_OK(rig_wait(&r, r.a, 5, BOUND));
     CHECK_U64(rig_word(&r, 512 + 8), 9);
     mock_vk_fail("vkDeviceWaitIdle", 1, 1, VK_ERROR_DEVICE_LOST);
-    CHECK_OK(hcq_close(device));
+    rig_gone(&r, device);
     CHECK_U64(mock_vk_peek(&mock_vk_counters.failed), 0); /* the engine goes on */
-    rig_close(&r);
-    CHECK(!backend_left());
 }
 
 /* A thread that does one thing until it is told to stop: what another one does meanwhile
@@ -118,9 +121,7 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     asker_stop(&b);
     CHECK(rig_wait(&r, r.semaphores[2], DRAWN, BOUND) == VK_SUCCESS);
     CHECK(rig_wait(&r, r.semaphores[3], DRAWN - 1, BOUND) == VK_SUCCESS);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
 /* More engines' semaphores than hcq follows at a time: each is over before it takes another. */
@@ -149,9 +150,7 @@ TEST_BARE(meanwhile_engines_take_turns) {
         CHECK(pthread_join(thread, NULL) == 0);
     }
     asker_stop(&a);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
 /* What is pending with times that the host fetches waits in hcq: no engine may wait for the next
@@ -177,23 +176,7 @@ TEST_BARE(points_whose_turn_has_not_come) {
     }
     rig_signal(&r, r.a, 1);
     WAIT_OK(done[RUNS - 1]);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
-}
-
-/* A cache that grows between the two looks at it is told to be larger. */
-TEST_BARE(caches_grow_meanwhile) {
-    char bytes[65536];
-    size_t size = sizeof bytes;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    make_add(device);
-    mock_vk_fail("vkGetPipelineCacheData", 2, 1, VK_INCOMPLETE);
-    CHECK_RESULT(hcq_vulkan_cache(device, bytes, &size), HCQ_ERROR_LIMIT);
-    CHECK(size != 0 && size < sizeof bytes);
-    CHECK_OK(hcq_vulkan_cache(device, bytes, &size));
-    backend_close(device);
+    rig_gone(&r, device);
 }
 
 /* An engine lends queues that cannot compute. */
@@ -201,16 +184,12 @@ TEST_BARE(lent_queues_that_only_copy) {
     rig r;
     hcq_device *device = NULL;
     rig_driver(&r, 0);
-    CHECK_OK(hcq_close(rig_lend(&r)));
-    struct hcq_vulkan_desc lent = test_vulkan_desc;
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc = lent;
+    const hcq_device_desc desc = rig_desc(&r);
     test_vulkan_desc.queues = &r.lent[1];
     test_vulkan_desc.queue_count = 1;
     CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_INVALID);
     CHECK(device == NULL && log_has("vulkan.queues: none of them computes"));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
 /* Times are converted while others compare the clocks. */

@@ -183,8 +183,7 @@ TEST(bindings_on_large_grids) {
 
 /* A binding ends where its allocation does, however large the block around it. */
 TEST(bindings_end_with_the_buffer) {
-    static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
-    hcq_program *program = make_program(T.dev, "vk_length", list);
+    hcq_program *program = make_program(T.dev, "vk_length", length_list);
     hcq_buffer dst = make_words(T.dev, 2), src = make_words(T.dev, 300);
     uint32_t first[65] = {0};
     first[0] = 77;
@@ -311,10 +310,9 @@ TEST(entry_points_by_name) {
     static const char *const wrong[] = {"third", NULL, "", LONG, LONG "s"};
     static const char *const texts[] = {"third", "main", "entry", "no entry point", "name is long"};
 #undef LONG
-    static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     uint32_t words[SIZE / 4];
     unsigned char *bytes = (unsigned char *)malloc(SIZE + 3);
-    hcq_program_desc desc = shader_desc("vk_length", list);
+    hcq_program_desc desc = shader_desc("vk_length", length_list);
     for (uint32_t i = 0; i < SIZE / 4; i++) {
         words[i] = spirv_vk_length[i] == 0x6e69616d ? 0x6e72656b : spirv_vk_length[i];
     }
@@ -348,10 +346,9 @@ TEST(entry_points_by_name) {
 /* One function under two names is two entry points. */
 TEST(entry_points_have_their_own) {
     enum { WORDS = sizeof spirv_vk_length / 4, ENTRY = 15 };
-    static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     uint32_t words[2 * WORDS], at = 5, count;
     const uint64_t made = COUNT(T.dev, PIPELINES);
-    hcq_program_desc desc = shader_desc("vk_length", list);
+    hcq_program_desc desc = shader_desc("vk_length", length_list);
     hcq_program *program = NULL;
     memcpy(words, spirv_vk_length, sizeof spirv_vk_length);
     while ((words[at] & 0xffff) != ENTRY) { at += words[at] >> 16; }
