@@ -192,40 +192,31 @@ TEST_BARE(lent_queues_that_only_copy) {
     rig_gone(&r, device);
 }
 
-/* Times are converted while others compare the clocks. */
-TEST_BARE(meanwhile_clocks_are_compared) {
-    asker a;
+/* Times are converted while others compare the clocks; the layer says something in several threads
+   at once, and so do two make a program. */
+TEST_BARE(meanwhile_the_clock_and_the_layer_speak) {
+    static void (*const asks[])(hcq_device *device) = {ask_for_the_clock, ask_for_pipelines,
+                                                       ask_to_submit};
+    asker askers[3];
     uint64_t ns = 0;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    hcq_signal stamp = make_signal(device, 0);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
-    asker_start(&a, device, ask_for_the_clock);
-    for (uint32_t i = 0; i < (TEST_SANITIZED ? 6000 : 200); i++) { /* both in the middle of it */
-        submit_and_wait(q, device);
-        CHECK_OK(hcq_signal_timestamp(stamp, &ns));
-    }
-    asker_stop(&a);
-    backend_close(device);
-}
-
-/* The layer says something in two threads at once, and so do two make a program. */
-TEST_BARE(meanwhile_the_layer_speaks) {
-    asker a, b;
     driver_is("vkmock");
     hcq_device_desc desc = test_desc();
     test_vulkan_desc.flags |= HCQ_VULKAN_VALIDATION;
     hcq_device *device = test_open(0, &desc);
+    hcq_signal stamp = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    asker_start(&a, device, ask_for_pipelines);
-    asker_start(&b, device, ask_to_submit);
-    for (uint32_t i = 0; i < 200; i++) {
+    CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        asker_start(&askers[i], device, asks[i]);
+    }
+    for (uint32_t i = 0; i < (TEST_SANITIZED ? 6000 : 200); i++) { /* all in the middle of it */
         submit_and_wait(q, device);
+        CHECK_OK(hcq_signal_timestamp(stamp, &ns));
         ask_for_pipelines(device);
     }
-    asker_stop(&a);
-    asker_stop(&b);
+    for (uint32_t i = 0; i < 3; i++) {
+        asker_stop(&askers[i]);
+    }
     CHECK(log_has("validation: "));
     CHECK(test_query(device, HCQ_VULKAN_QUERY_MESSAGES) >= 200);
     backend_close(device);
