@@ -30,6 +30,11 @@ static hcq_device *backend_open(uint32_t compute_lanes) {
     return OPEN_WITH(0, .compute_lanes = compute_lanes);
 }
 
+static hcq_device *driver_open(const char *variant) {
+    driver_is(variant);
+    return backend_open(1);
+}
+
 static void backend_close(hcq_device *device) {
     CHECK_OK(hcq_close(device));
     CHECK(!backend_left());
@@ -54,6 +59,7 @@ TEST_BARE(lanes_have_queues) {
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COPY, 0, &copy));
     CHECK(a.queue != b.queue && a.family == b.family && copy.family == 2);
     CHECK(a.shared == 1 && copy.shared == 1);
+    CHECK(a.index == 0 && b.index == 1 && copy.index == 0);
     CHECK(a.timestamp_bits == 32 && copy.timestamp_bits == 32); /* of {32, 32, 36}: as in all */
     uint32_t with = test_info(device).features;
     CHECK_OK(hcq_close(device));
@@ -70,35 +76,47 @@ TEST_BARE(lanes_have_queues) {
     backend_close(device);
 }
 
-/* Of instance and device the lower; hcq's own instance asks for 1.3. */
-TEST_BARE(versions_in_use) {
-    static const struct { uint32_t loader, device, used; } cases[] = {
-        {VK_API_VERSION_1_2, VK_API_VERSION_1_3, VK_API_VERSION_1_2},
-        {VK_API_VERSION_1_3, VK_API_VERSION_1_2, VK_API_VERSION_1_2},
-        {VK_MAKE_API_VERSION(0, 1, 4, 0), VK_MAKE_API_VERSION(0, 1, 4, 0), VK_API_VERSION_1_3},
+/* Of instance and device the lower; hcq's own instance asks for 1.3. The others are no device for
+   hcq. */
+TEST_BARE(drivers_and_their_versions) {
+    static const struct { uint32_t loader, device, used, without; } cases[] = {
+        {VK_API_VERSION_1_2, VK_API_VERSION_1_3, VK_API_VERSION_1_2, 0},
+        {VK_API_VERSION_1_3, VK_API_VERSION_1_2, VK_API_VERSION_1_2, 0},
+        {VK_MAKE_API_VERSION(0, 1, 4, 0), VK_MAKE_API_VERSION(0, 1, 4, 0), VK_API_VERSION_1_3, 0},
+        {VK_API_VERSION_1_1, VK_API_VERSION_1_1, 0, 0},
+        {VK_API_VERSION_1_2, VK_API_VERSION_1_2, 0, MOCK_VK_NO_TIMELINE},
+        {VK_API_VERSION_1_3, VK_API_VERSION_1_3, 0, MOCK_VK_NO_ADDRESSES},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hcq_vulkan_info info;
+        hcq_device *device = NULL;
         driver_is("vkmock");
         mock_vk_options.loader_version = cases[i].loader;
         mock_vk_options.api_version = cases[i].device;
-        hcq_device *device = backend_open(1);
-        CHECK_OK(hcq_vulkan_info_get(device, &info));
-        CHECK_U64(info.api_version, cases[i].used);
+        mock_vk_options.without = cases[i].without;
+        const hcq_device_desc desc = test_desc();
+        CHECK_RESULT(hcq_open("VULKAN", &desc, &device),
+                     cases[i].used ? HCQ_OK : HCQ_ERROR_NO_DEVICE);
+        if (cases[i].used) {
+            CHECK_OK(hcq_vulkan_info_get(device, &info));
+            CHECK(info.instance && info.physical_device && info.device && info.loader);
+            CHECK(info.api_version == cases[i].used && info.driver[0]);
+        }
         backend_close(device);
     }
 }
 
 /* What an engine may do with a buffer; what lies between its cuts is handed over at once. */
 TEST_BARE(buffers_and_batches) {
-    VkBuffer handle;
-    VkDeviceSize offset;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
+    VkBuffer handle, part;
+    VkDeviceSize offset, part_offset;
+    hcq_device *device = driver_open("vkmock");
     hcq_buffer words = make_words(device, 4);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_signal s = make_signal(device, 0);
     CHECK_OK(hcq_vulkan_buffer(words, &handle, &offset));
+    CHECK_OK(hcq_vulkan_buffer(hcq_view(words, 4, 8), &part, &part_offset));
+    CHECK(part == handle && part_offset == offset + 4);
     CHECK_U64(((const mock_vk_buffer *)(uintptr_t)handle)->usage,
               VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
               VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
@@ -122,13 +140,13 @@ TEST_BARE(buffers_and_batches) {
     backend_close(device);
 }
 
-/* ---- grids and blocks ---- */
+/* ---- grids and blocks: vkmock-low has 8 groups in each dimension ---- */
 
 /* As many parts as there may be of a grid. */
 TEST_BARE(grids_in_parts) {
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t parts = 4095 + i;
-        driver_is("vkmock-low");       /* it has 8 groups in each dimension */
+        driver_is("vkmock-low");
         mock_vk_options.max_push_constants = 28; /* which the base ends */
         hcq_device *device = backend_open(1);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -161,8 +179,7 @@ TEST_BARE(grids_without_a_base) {
     };
     for (uint32_t i = 0; i < 2; i++) {
         const hcq_dims nine = {1, 9, 1}, eight = {1, 8, 1};
-        driver_is("vkmock-low");       /* it has 8 groups in each dimension */
-        hcq_device *device = backend_open(1);
+        hcq_device *device = driver_open("vkmock-low");
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         const uint64_t args[2] = {make_words(device, 4).address, make_words(device, 4).address};
         hcq_program *program = make_kernel(device, shader_desc(cases[i].shader, cases[i].args));
@@ -190,8 +207,7 @@ TEST_BARE(grids_change_across_the_limit) {
     enum { WORDS = 64, SIZES = sizeof sizes / sizeof sizes[0], BEFORE = 0, BOUND_ONE, VARIABLE };
     for (uint32_t way = BEFORE; way <= VARIABLE; way++) {
         uint32_t model[WORDS] = {0};
-        driver_is("vkmock-low");       /* it has 8 groups in each dimension */
-        hcq_device *device = backend_open(1);
+        hcq_device *device = driver_open("vkmock-low");
         hcq_buffer words = make_words(device, WORDS), beside = make_words(device, 9);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_program *add = make_add(device);
@@ -283,8 +299,7 @@ TEST_BARE(most_bindings) {
 /* What was recorded names buffers: other memory at an argument's address is recorded anew. */
 TEST_BARE(bindings_whose_memory_is_another) {
     const uint64_t size = (uint64_t)96 << 20; /* blocks of their own */
-    driver_is("vkmock-turns");         /* it gives addresses again */
-    hcq_device *device = backend_open(1);
+    hcq_device *device = driver_open("vkmock-turns");         /* it gives addresses again */
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_buffer words[2] = {make_buffer(device, size, HCQ_NO_CACHE),
                            make_buffer(device, size, HCQ_NO_CACHE)};
@@ -315,8 +330,7 @@ TEST_BARE(imports_are_refused) {
     enum { PAGES = 20, PAGE = 4096 };
     static unsigned char memory[PAGES + 1][PAGE] __attribute__((aligned(4096)));
     hcq_buffer buffer;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
+    hcq_device *device = driver_open("vkmock");
     mock_vk_fail("vkGetMemoryHostPointerPropertiesEXT", 1, 1, VK_ERROR_INVALID_EXTERNAL_HANDLE);
     CHECK_RESULT(hcq_import(device, memory[PAGES], PAGE, 0, &buffer), HCQ_ERROR_UNSUPPORTED);
     CHECK(log_has("import of 4096 bytes: the driver takes none of this memory"));
@@ -437,8 +451,7 @@ TEST_BARE(clearing_is_waited_for_once) {
 TEST_BARE(writes_go_to_the_device) {
     enum { BYTES = 200000, MANY = 8, ROOM = 1 << 20 };
     static const uint32_t words[BYTES / 4] = {1, 2, 3};
-    driver_is("vkmock-low");
-    hcq_device *device = backend_open(1);
+    hcq_device *device = driver_open("vkmock-low");
     hcq_buffer b[MANY];
     hcq_vulkan_info info;
     CHECK_OK(hcq_vulkan_info_get(device, &info));
@@ -470,8 +483,7 @@ TEST_BARE(writes_go_to_the_device) {
 TEST_BARE(stamps_without_memory) {
     uint32_t failed = 0;
     for (uint32_t n = 1; n < 12; n++) {
-        driver_is("vkmock");
-        hcq_device *device = backend_open(1);
+        hcq_device *device = driver_open("vkmock");
         hcq_queue *q = make_queue(device, HCQ_COPY);
         hcq_point done;
         CHECK_INDEX(hcq_queue_timestamp(q, make_signal(device, 0)), 0);
@@ -573,27 +585,5 @@ TEST_BARE(caches_are_of_use) {
         CHECK(size != 0 && size < sizeof data);
         CHECK_OK(hcq_vulkan_cache(device, data, &size));
         backend_close(device);
-    }
-}
-
-/* ---- drivers that are no device for hcq ---- */
-
-TEST_BARE(unfit_drivers) {
-    static const struct {
-        uint32_t without, api, devices;
-    } cases[] = {
-        {MOCK_VK_NO_TIMELINE, VK_API_VERSION_1_2, 1},
-        {MOCK_VK_NO_ADDRESSES, VK_API_VERSION_1_3, 2},
-        {0, VK_API_VERSION_1_1, 1},
-    };
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hcq_device *device = NULL;
-        driver_is("vkmock");
-        mock_vk_options.without = cases[i].without;
-        mock_vk_options.api_version = cases[i].api;
-        mock_vk_options.devices = cases[i].devices;
-        hcq_device_desc desc = test_desc();
-        CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_NO_DEVICE);
-        CHECK(!backend_left());
     }
 }

@@ -11,8 +11,7 @@
    the lane goes on. */
 TEST_BARE(refused_submits) {
     for (uint64_t k = 1; k <= 6; k++) {
-        driver_is(k & 1 ? "vkmock" : "vkmock-low");
-        hcq_device *device = backend_open(1);
+        hcq_device *device = driver_open(k & 1 ? "vkmock" : "vkmock-low");
         hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
         hcq_buffer words = make_words(device, 4);
@@ -87,8 +86,7 @@ TEST_BARE(lost_devices) {
 
 /* Not even what ends the work can be given: others wait for it in vain. */
 TEST_BARE(submits_that_never_go) {
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
+    hcq_device *device = driver_open("vkmock");
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_point done, behind;
     CHECK_INDEX(hcq_queue_fill(q, make_words(device, 64), 256, 1, 4), 0);

@@ -122,22 +122,6 @@ TEST(more_queues_than_are_used) {
     rig_end(&E, dev);
 }
 
-TEST(handles_of_its_own) {
-    hcq_vulkan_info info = {0};
-    hcq_vulkan_lane_info lane;
-    hcq_buffer words = make_words(T.dev, 300);
-    VkBuffer whole, part;
-    VkDeviceSize at, part_at;
-    CHECK_OK(hcq_vulkan_info_get(T.dev, &info));
-    CHECK(info.instance && info.physical_device && info.device && info.loader);
-    CHECK(info.api_version >= VK_API_VERSION_1_2 && info.driver[0]);
-    CHECK_OK(hcq_vulkan_lane(T.dev, HCQ_COMPUTE, 0, &lane));
-    CHECK(lane.queue && lane.index == 0 && lane.shared >= 1);
-    CHECK_OK(hcq_vulkan_buffer(words, &whole, &at));
-    CHECK_OK(hcq_vulkan_buffer(hcq_view(words, 400, 8), &part, &part_at));
-    CHECK(whole == part && part_at == at + 400);
-}
-
 /* What it says where no device's logger is told. All other calls: core/misuse.txt. */
 TEST(import_point_refuses) {
     hcq_device *cpu = open_cpu();

@@ -121,11 +121,6 @@ TEST(segments_are_recorded_alone) {
     hcq_device *dev = device_with_slots(1);
     hcq_buffer words = make_words(dev, PART_WORDS), src = make_words(dev, PART_WORDS);
     hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
-    uint32_t model[PART_WORDS] = {0}, source[PART_WORDS];
-    for (uint32_t i = 0; i < PART_WORDS; i++) {
-        source[i] = i * 1000;
-    }
-    CHECK_OK(hcq_copyin(src, source, sizeof source));
     parts_record(dev, q, words, src);
     for (uint32_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
         hcq_dims block = hcq_dim(steps[k].block, 1, 1);
@@ -138,18 +133,6 @@ TEST(segments_are_recorded_alone) {
         CHECK(k == 0 || c.recorded == steps[k].commands);
         CHECK(k == 0 || c.recordings == steps[k].recordings);
         CHECK_U64(COUNT(dev, PIPELINES), pipelines + steps[k].pipelines);
-        model[0] += PART_A - 1;
-        model_adds(model, steps[k].block, 1);
-        memcpy(model, source, steps[k].copied * 4);
-        for (uint32_t i = 0; i < PART_B + PART_C; i++) {
-            if (i == PART_B) {
-                for (uint32_t w = 32; w < 48; w++) {
-                    model[w] = (uint32_t)steps[k].filled;
-                }
-            }
-            model_adds(model, i < PART_B ? 3 : 40, 1);
-        }
-        CHECK_BYTES(words, model, sizeof model);
     }
     CHECK_OK(hcq_close(dev));
 }
