@@ -108,20 +108,6 @@ TEST(handles_of_a_lent_device) {
     rig_close(&E);
 }
 
-TEST(more_queues_than_are_used) {
-    hcq_vulkan_queue queues[17];
-    rig_open(&E);
-    const hcq_device_desc desc = rig_desc(&E);
-    for (uint32_t i = 0; i < 17; i++) {
-        queues[i] = E.lent[0];
-    }
-    test_vulkan_desc.queues = queues;
-    test_vulkan_desc.queue_count = 17;
-    hcq_device *dev = test_open(0, &desc);
-    CHECK(log_has("vulkan.queues: 16 of 17 are used"));
-    rig_end(&E, dev);
-}
-
 /* What it says where no device's logger is told. All other calls: core/misuse.txt. */
 TEST(import_point_refuses) {
     hcq_device *cpu = open_cpu();

@@ -392,9 +392,8 @@ static int cache_is_refused(const void *data, size_t size) {
     hcq_device *dev = test_open(0, &desc);
     int refused = log_has("vulkan.cache");
     hcq_buffer dst = make_words(dev, 1);
-    hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(q, make_add(dev), dst, 0, 4), 0);
-    submit_and_wait(q, dev);
+    const add_args args = {dst.address, 4, 1};
+    CHECK_OK(hcq_program_call(make_add(dev), &args, sizeof args, dims_one, dims_one, NULL));
     CHECK_U64(READ32(dst, 0), 4);
     CHECK_OK(hcq_close(dev));
     return refused;
