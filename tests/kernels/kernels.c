@@ -80,26 +80,6 @@ TEST(test_blur) {
     CHECK_BYTES(b, dst, sizeof dst);
 }
 
-static int by_size(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-TEST(test_sort_step) {
-    enum { N = 512 };
-    uint32_t x[N];
-    for (int i = 0; i < N; i++) { x[i] = draw(); }
-    hcq_buffer b = put(x, sizeof x);
-    for (uint32_t up = 2; up <= N; up *= 2) {
-        for (uint32_t apart = up / 2; apart > 0; apart /= 2) {
-            sort_step_args args = {b.address, apart, up, N / 2};
-            RUN(sort_step, args, hcq_dim(4, 1, 1), hcq_dim(64, 1, 1));
-        }
-    }
-    qsort(x, N, sizeof *x, by_size);
-    CHECK_BYTES(b, x, sizeof x);
-}
-
 static void check_cells(hcq_buffer b, const uint8_t *now, int w, int h, int d) {
     static const int steps[6][3] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
     uint8_t *next = (uint8_t *)malloc((size_t)(w * h * d));
@@ -355,6 +335,11 @@ TEST(test_choose) {
         for (uint32_t i = 0; i < ends[which]; i++) { y[i] = which + 1; }
         CHECK_BYTES(b, y, sizeof y);
     }
+}
+
+static int by_size(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
 }
 
 TEST(test_atoms) {

@@ -234,21 +234,26 @@ TEST_BARE(grids_change_across_the_limit) {
     }
 }
 
-/* Each side of a block has its own limit. */
+/* Each side of a block has its own limit, and all threads are 1024 at most. */
 TEST_BARE(blocks_have_limits) {
-    static const uint32_t most[3] = {16, 8, 4};
+    static const uint32_t most[3] = {64, 32, 16};
+    static const struct { hcq_dims block; const char *refused; } cases[] = {
+        {{64, 1, 1}, NULL}, {{65, 1, 1}, "65x1x1"}, {{1, 32, 1}, NULL}, {{1, 33, 1}, "1x33x1"},
+        {{1, 1, 16}, NULL}, {{1, 1, 17}, "1x1x17"}, {{64, 16, 1}, NULL},
+        {{41, 25, 1}, "41x25x1"}, {{0x80000000u, 0x80000000u, 4}, "2147483648x2147483648x4"},
+    };
     driver_is("vkmock-low");
     memcpy(mock_vk_options.max_group_size, most, sizeof most);
     hcq_device *device = backend_open(1);
     hcq_program *add = make_add(device);
     add_args args = {make_words(device, 4).address, 1, 1};
-    for (uint32_t i = 0; i < 6; i++) {
-        uint32_t block[3] = {1, 1, 1};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *refused = cases[i].refused;
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        block[i / 2] = most[i / 2] + i % 2;
-        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, dims_one,
-                                   hcq_dim(block[0], block[1], block[2])),
-                    i % 2 ? HCQ_ERROR_INVALID : 0);
+        log_clear();
+        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, dims_one, cases[i].block),
+                    refused ? HCQ_ERROR_INVALID : 0);
+        CHECK(refused == NULL || (log_has(refused) && log_has("'add'")));
         hcq_queue_destroy(q);
     }
     backend_close(device);
