@@ -30,7 +30,7 @@ TABLE = """
 - its place: placeholders of 2^43 bytes do not meet: HCQI_TAG_SHIFT=43
 - the size of an enumeration, a sum of macros: HCQI_RESULT_MAX HCQI_VK_*_NEEDED
     HCQI_CUDA_NEEDED_COUNT HCQI_CUDA_NVRTC_* HCQI_CUDA_FULL HCQI_CUDA_ALL_LANES HCQI_VALUE_WORDS
-- sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
+- sizeof and alignment of a uvec3; grids_beyond_65535 runs it: HCQI_VK_BASE_*
 - how memory is laid out: HCQI_PIECE_HEAD
 - a label's length, escaped: HCQI_NAME_BYTES
 - how fast: .spin_ns .cache_bytes HCQI_BLOBS HCQI_SHELVES HCQI_PASSED HCQI_SYS_BUCKETS HCQI_CPU_LINE HCQI_CPU_CHUNKS HCQI_CPU_AHEAD

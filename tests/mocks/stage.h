@@ -17,6 +17,7 @@ static int stage_took(int result) {
 #define TAKE(call) stage_took((int)(call))
 
 typedef struct stage {
+    hcq_result opened;
     hcq_device *device;
     hcq_program *add;
     hcq_buffer a, b, large;
@@ -37,7 +38,8 @@ static int stage_open(stage *g, const char *backend, hcq_device_desc *desc) {
     desc->explain_ns = HCQ_NEVER;
     desc->compute_lanes = 2;
     memset(g, 0, sizeof *g);
-    return TAKE(hcq_open(backend, desc, &g->device)) &&
+    g->opened = hcq_open(backend, desc, &g->device);
+    return TAKE(g->opened) &&
            TAKE(hcq_program_create(g->device, &add, &g->add)) &&
            TAKE(hcq_alloc(g->device, 4096, HCQ_ZEROED, &g->a)) &&
            TAKE(hcq_alloc(g->device, 4096, HCQ_HOST_VISIBLE, &g->b)) &&
@@ -146,14 +148,18 @@ static void stage_play(stage *g, const char *backend, hcq_device_desc *desc,
     stage_eager(g);
 }
 
-enum { MISHAP_NONE = 3, MISHAP_BAD = 4 }; /* exit statuses of a child */
+enum { MISHAP_SHUT = 2, MISHAP_NONE, MISHAP_BAD }; /* exit statuses of a child */
 
-/* What a child's end means: 0: it came to nothing, there are fewer calls; -1: a failure. */
+/* What a child's end means: 0: it came to nothing, there are fewer calls; MISHAP_SHUT: it did,
+   and no device opened; -1: a failure. */
 static int mishap_ended(pid_t child) {
     int status = 0;
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == MISHAP_NONE) {
         return 0;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == MISHAP_SHUT) {
+        return MISHAP_SHUT;
     }
     return status == 0 ? 1 : -1;
 }

@@ -41,13 +41,14 @@ static TEST_UNUSED const mock_vk_desc mock_vk_one = {
     .flags = MOCK_VK_SCHEDULER | MOCK_VK_IMPLIED_TRANSFER, .seed = 2
 };
 
-/* Low limits, little of the device's memory for the host, a clock of 12 MHz. */
+/* Low limits, little of the device's memory for the host, a clock of 12 MHz; one device's
+   addresses are another's, too. */
 static TEST_UNUSED const mock_vk_desc mock_vk_low = {
     .on = 1, .devices = 4, .discrete = 1, .queues = {1, 0, 1},
     .timestamp_bits = {36, 0, 64}, .timestamp_period = 83.333f,
     .max_groups = {8, 8, 8}, .max_allocations = 64, .max_storage_range = 1 << 20,
     .max_storage_buffers = 8, .import_alignment = 65536, .small_heap_bytes = 1 << 20,
-    .without = MOCK_VK_NO_UPDATE_AFTER_BIND, .seed = 3
+    .without = MOCK_VK_NO_UPDATE_AFTER_BIND, .flags = MOCK_VK_SAME_ADDRESSES, .seed = 3
 };
 
 /* Many queues that one thread serves in turns, command by command. */

@@ -11,6 +11,15 @@ static void rig_driver(rig *r, uint32_t flags) {
     rig_open(r);
 }
 
+/* The engine's queues go on, hcq does not wait for them. */
+static void rig_gone(rig *r, hcq_device *device) {
+    mock_vk_clear();
+    mock_vk_fail("vkDeviceWaitIdle", 1, 1, VK_ERROR_DEVICE_LOST);
+    rig_end(r, device);
+    CHECK_U64(mock_vk_peek(&mock_vk_counters.failed), 0);
+    CHECK(!backend_left());
+}
+
 /* hcq computes on a queue of an engine's, which reads the result on another one, of
    another family. */
 TEST_BARE(engine_lends_its_device) {
@@ -34,11 +43,7 @@ TEST_BARE(engine_lends_its_device) {
     RIG_OK(rig_submit(&r, r.queues[0][0], c, semaphore, value, r.a, 5));
     RIG_OK(rig_wait(&r, r.a, 5, BOUND));
     CHECK_U64(rig_word(&r, 512 + 8), 9);
-    mock_vk_fail("vkDeviceWaitIdle", 1, 1, VK_ERROR_DEVICE_LOST);
-    CHECK_OK(hcq_close(device));
-    CHECK_U64(mock_vk_peek(&mock_vk_counters.failed), 0); /* the engine goes on */
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
 /* A thread that does one thing until it is told to stop: what another one does meanwhile
@@ -118,9 +123,7 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     asker_stop(&b);
     CHECK(rig_wait(&r, r.semaphores[2], DRAWN, BOUND) == VK_SUCCESS);
     CHECK(rig_wait(&r, r.semaphores[3], DRAWN - 1, BOUND) == VK_SUCCESS);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
 /* More engines' semaphores than hcq follows at a time: each is over before it takes another. */
@@ -149,9 +152,7 @@ TEST_BARE(meanwhile_engines_take_turns) {
         CHECK(pthread_join(thread, NULL) == 0);
     }
     asker_stop(&a);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
 /* What is pending with times that the host fetches waits in hcq: no engine may wait for the next
@@ -177,76 +178,55 @@ TEST_BARE(points_whose_turn_has_not_come) {
     }
     rig_signal(&r, r.a, 1);
     WAIT_OK(done[RUNS - 1]);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
-/* A cache that grows between the two looks at it is told to be larger. */
-TEST_BARE(caches_grow_meanwhile) {
-    char bytes[65536];
-    size_t size = sizeof bytes;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    make_add(device);
-    mock_vk_fail("vkGetPipelineCacheData", 2, 1, VK_INCOMPLETE);
-    CHECK_RESULT(hcq_vulkan_cache(device, bytes, &size), HCQ_ERROR_LIMIT);
-    CHECK(size != 0 && size < sizeof bytes);
-    CHECK_OK(hcq_vulkan_cache(device, bytes, &size));
-    backend_close(device);
-}
-
-/* An engine lends queues that cannot compute. */
-TEST_BARE(lent_queues_that_only_copy) {
+/* An engine lends more queues than are used, and some of which none computes. */
+TEST_BARE(lent_queues) {
+    hcq_vulkan_queue queues[17];
     rig r;
-    hcq_device *device = NULL;
     rig_driver(&r, 0);
-    CHECK_OK(hcq_close(rig_lend(&r)));
-    struct hcq_vulkan_desc lent = test_vulkan_desc;
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc = lent;
+    const hcq_device_desc desc = rig_desc(&r);
+    for (uint32_t i = 0; i < 17; i++) {
+        queues[i] = r.lent[0];
+    }
+    test_vulkan_desc.queues = queues;
+    test_vulkan_desc.queue_count = 17;
+    hcq_device *device = test_open(0, &desc);
+    CHECK(log_has("vulkan.queues: 16 of 17 are used"));
+    CHECK_OK(hcq_close(device));
     test_vulkan_desc.queues = &r.lent[1];
     test_vulkan_desc.queue_count = 1;
     CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_INVALID);
     CHECK(device == NULL && log_has("vulkan.queues: none of them computes"));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
 }
 
-/* Times are converted while others compare the clocks. */
-TEST_BARE(meanwhile_clocks_are_compared) {
-    asker a;
+/* Times are converted while others compare the clocks; the layer says something in several threads
+   at once, and so do two make a program. */
+TEST_BARE(meanwhile_the_clock_and_the_layer_speak) {
+    static void (*const asks[])(hcq_device *device) = {ask_for_the_clock, ask_for_pipelines,
+                                                       ask_to_submit};
+    asker askers[3];
     uint64_t ns = 0;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    hcq_signal stamp = make_signal(device, 0);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
-    asker_start(&a, device, ask_for_the_clock);
-    for (uint32_t i = 0; i < (TEST_SANITIZED ? 6000 : 200); i++) { /* both in the middle of it */
-        submit_and_wait(q, device);
-        CHECK_OK(hcq_signal_timestamp(stamp, &ns));
-    }
-    asker_stop(&a);
-    backend_close(device);
-}
-
-/* The layer says something in two threads at once, and so do two make a program. */
-TEST_BARE(meanwhile_the_layer_speaks) {
-    asker a, b;
     driver_is("vkmock");
     hcq_device_desc desc = test_desc();
     test_vulkan_desc.flags |= HCQ_VULKAN_VALIDATION;
     hcq_device *device = test_open(0, &desc);
+    hcq_signal stamp = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    asker_start(&a, device, ask_for_pipelines);
-    asker_start(&b, device, ask_to_submit);
-    for (uint32_t i = 0; i < 200; i++) {
+    CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        asker_start(&askers[i], device, asks[i]);
+    }
+    for (uint32_t i = 0; i < (TEST_SANITIZED ? 6000 : 200); i++) { /* all in the middle of it */
         submit_and_wait(q, device);
+        CHECK_OK(hcq_signal_timestamp(stamp, &ns));
         ask_for_pipelines(device);
     }
-    asker_stop(&a);
-    asker_stop(&b);
+    for (uint32_t i = 0; i < 3; i++) {
+        asker_stop(&askers[i]);
+    }
     CHECK(log_has("validation: "));
     CHECK(test_query(device, HCQ_VULKAN_QUERY_MESSAGES) >= 200);
     backend_close(device);

@@ -11,8 +11,7 @@
    the lane goes on. */
 TEST_BARE(refused_submits) {
     for (uint64_t k = 1; k <= 6; k++) {
-        driver_is(k & 1 ? "vkmock" : "vkmock-low");
-        hcq_device *device = backend_open(1);
+        hcq_device *device = driver_open(k & 1 ? "vkmock" : "vkmock-low");
         hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
         hcq_buffer words = make_words(device, 4);
@@ -87,8 +86,7 @@ TEST_BARE(lost_devices) {
 
 /* Not even what ends the work can be given: others wait for it in vain. */
 TEST_BARE(submits_that_never_go) {
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
+    hcq_device *device = driver_open("vkmock");
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_point done, behind;
     CHECK_INDEX(hcq_queue_fill(q, make_words(device, 64), 256, 1, 4), 0);
@@ -137,8 +135,7 @@ TEST_BARE(counters_of_a_lost_device) {
 /* A program with bindings, replayed with other buffers, and its pipeline. */
 static void play_bindings(const stage *g) {
     const uint64_t bind[2] = {g->a.address, g->b.address};
-    hcq_program_desc desc = HCQ_CPU_PROGRAM("bound", NULL, HCQ_ARG_OUT, HCQ_ARG_IN);
-    desc.spirv = (hcq_code){spirv_vk_length, sizeof spirv_vk_length, NULL, 0};
+    const hcq_program_desc desc = shader_desc("vk_length", length_list);
     hcq_program *bound;
     hcq_queue *q;
     size_t size = 0;
@@ -178,14 +175,18 @@ static int mishap_child(const mishap *m) {
         mock_vk_lose(m->n);
     }
     stage_play(&g, "VULKAN", &desc, play_bindings);
+    stage_is_bad |= m->result == VK_ERROR_UNKNOWN && g.opened != HCQ_OK &&
+                    g.opened != HCQ_ERROR_NO_DEVICE;
     stage_is_bad |= g.device && hcq_close(g.device) != HCQ_OK;
     if (stage_is_bad || backend_left()) {
         fprintf(stderr, "log:\n%s", T.log.text);
         return MISHAP_BAD;
     }
-    uint64_t failed = mock_vk_peek(&mock_vk_counters.failed);
-    return (m->name ? failed != 0 : mock_vk_peek(&mock_vk_counters.buffers) >= m->n)
-               ? 0 : MISHAP_NONE;
+    if (m->name ? mock_vk_peek(&mock_vk_counters.failed) == 0
+                : mock_vk_peek(&mock_vk_counters.buffers) < m->n) {
+        return MISHAP_NONE;
+    }
+    return g.device ? 0 : MISHAP_SHUT;
 }
 
 /* 0: it came to nothing, there are fewer calls. */
@@ -249,43 +250,15 @@ TEST_BARE(every_loss) {
     CHECK(mishaps(names, count, VK_ERROR_DEVICE_LOST) > count);
 }
 
-/* How many functions hcq opens without, of those that it asks for by a call, from the `n`-th on. */
-static uint32_t opens_without(const char *name, uint64_t n) {
-    uint32_t opened = 0;
-    for (uint64_t failed = 1; failed != 0; n++) {
-        hcq_device *device = NULL;
-        driver_is("vkmock");
-        hcq_device_desc desc = test_desc();
-        mock_vk_fail(name, n, 1, VK_ERROR_UNKNOWN);
-        hcq_result result = hcq_open("VULKAN", &desc, &device);
-        failed = mock_vk_peek(&mock_vk_counters.failed);
-        opened += result == HCQ_OK && failed != 0;
-        CHECK(result == HCQ_OK || (result == HCQ_ERROR_NO_DEVICE && device == NULL));
-        CHECK_OK(hcq_close(device));
-        CHECK(!backend_left());
-    }
-    return opened;
-}
-
-TEST_BARE(functions_that_may_be_missing) {
-    CHECK_U64(opens_without("vkGetInstanceProcAddr", 5), 3);
-    CHECK_U64(opens_without("vkGetDeviceProcAddr", 2), 9);
-}
-
 /* hcq_open's answer for a device that is lent, which is the engine's also where a call fails. */
 static hcq_result open_lent_without(const char *name, uint64_t n) {
     hcq_device *device = NULL;
     rig r;
     rig_driver(&r, 0);
-    CHECK_OK(hcq_close(rig_lend(&r)));
-    struct hcq_vulkan_desc lent = test_vulkan_desc;
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc = lent;
+    const hcq_device_desc desc = rig_desc(&r);
     mock_vk_fail(name, n, 1, VK_ERROR_UNKNOWN);
     hcq_result result = hcq_open("VULKAN", &desc, &device);
-    CHECK_OK(hcq_close(device));
-    rig_close(&r);
-    CHECK(!backend_left());
+    rig_gone(&r, device);
     return result;
 }
 
@@ -299,12 +272,21 @@ TEST_BARE(functions_of_a_lent_device) {
     }
 }
 
-/* A driver without a function: refused if hcq needs it. What destroys devices and instances
-   is there. */
+/* A driver without a function, of those that hcq asks for by a call, from the `n`-th on: refused
+   if hcq needs it. How many it opens without. */
+static uint64_t opens_without(const char *name, uint64_t n, uint64_t least) {
+    mishap m = {"vkmock", name, n, VK_ERROR_UNKNOWN};
+    uint64_t opened = 0;
+    for (int ended = mishap_run(&m); ended != 0; ended = mishap_run(&m)) {
+        opened += ended != MISHAP_SHUT;
+        m.n++;
+    }
+    CHECK(m.n > least);
+    return opened;
+}
+
+/* What destroys devices and instances is there. */
 TEST_BARE(every_function_missing) {
-    mishap of_device = {"vkmock", "vkGetDeviceProcAddr", 2, VK_ERROR_UNKNOWN};
-    mishap of_instance = {"vkmock", "vkGetInstanceProcAddr", 5, VK_ERROR_UNKNOWN};
-    while (mishap_run(&of_device)) { of_device.n++; }
-    while (mishap_run(&of_instance)) { of_instance.n++; }
-    CHECK(of_device.n > 60 && of_instance.n > 12);
+    CHECK_U64(opens_without("vkGetDeviceProcAddr", 2, 60), 9);
+    CHECK_U64(opens_without("vkGetInstanceProcAddr", 5, 12), 3);
 }

@@ -116,9 +116,7 @@ static void mock_vk_fill_limits(const mock_vk_desc *d, VkPhysicalDeviceLimits *l
     l->maxStorageBufferRange = d->max_storage_range;
     l->maxUniformBufferRange = 16384;
     l->maxPerStageDescriptorStorageBuffers = d->max_storage_buffers;
-    l->maxPerStageDescriptorUniformBuffers = 12;
     l->minStorageBufferOffsetAlignment = MOCK_VK_STORAGE_ALIGNMENT;
-    l->minUniformBufferOffsetAlignment = MOCK_VK_STORAGE_ALIGNMENT;
     l->timestampPeriod = d->timestamp_period;
 }
 
@@ -227,9 +225,6 @@ static void mock_vk_property(const mock_vk_physical *p, void *at) {
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES:
         strcpy(v12->driverName, "mock");
         strcpy(v12->driverInfo, "of the tests");
-        v12->maxTimelineSemaphoreValueDifference = INT32_MAX;
-        v12->maxPerStageDescriptorUpdateAfterBindStorageBuffers = 500000;
-        v12->maxDescriptorSetUpdateAfterBindStorageBuffers = 500000;
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES:
         ((VkPhysicalDeviceMaintenance4Properties *)at)->maxBufferSize = 2 * p->desc->max_allocation;

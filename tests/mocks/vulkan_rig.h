@@ -224,8 +224,8 @@ static void rig_lock(void *user, VkQueue queue, int locked) {
     __atomic_add_fetch(&r->locked, locked ? 1 : 0, __ATOMIC_RELAXED);
 }
 
-/* hcq on its first queues; of several families the first one's stays the engine's. */
-static hcq_device *rig_lend(rig *r) {
+/* Lends its first queues; of several families the first one's stays the engine's. */
+static hcq_device_desc rig_desc(rig *r) {
     hcq_device_desc desc = test_desc();
     pthread_mutexattr_t checks;
     uint32_t count = 0;
@@ -243,7 +243,17 @@ static hcq_device *rig_lend(rig *r) {
         .loader = mock_vk_loader, .lock_fn = rig_lock, .lock_user = r, .queues = r->lent,
         .queue_count = count, .extensions = rig_extensions, .extension_count = 2,
         .features = &r->features, .allocator = r->allocator};
+    return desc;
+}
+
+static hcq_device *rig_lend(rig *r) {
+    const hcq_device_desc desc = rig_desc(r);
     return test_open(0, &desc);
+}
+
+static void rig_end(rig *r, hcq_device *device) {
+    CHECK_OK(hcq_close(device));
+    rig_close(r);
 }
 
 /* ---- its work ---- */

@@ -122,6 +122,22 @@ static const test_shader *shader_named(const char *name) {
     return NULL;
 }
 
+/* A description with a shader in place of a CPU kernel. `args` ends with 0. */
+static TEST_UNUSED hcq_program_desc shader_desc(const char *name, const uint32_t *args) {
+    const test_shader *shader = shader_named(name);
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(name, NULL);
+    CHECK(shader != NULL);
+    for (uint32_t i = 0; i < HCQ_MAX_ARGS && args[i] != HCQ_ARG_NONE; i++) {
+        desc.args[i] = args[i];
+    }
+    desc.spirv.data = shader->words;
+    desc.spirv.size = shader->size;
+    return desc;
+}
+
+/* What vk_length takes. */
+static TEST_UNUSED const uint32_t length_list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
+
 /* Gives the constant with this SpecId another default; 0: there is none. */
 static int spirv_constant(uint32_t *words, size_t count, uint32_t spec_id, uint32_t value) {
     enum { OP_SPEC_CONSTANT = 50, OP_DECORATE = 71, SPEC_ID = 1 };

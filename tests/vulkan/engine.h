@@ -82,8 +82,7 @@ TEST(engine_and_hcq_take_turns) {
     CHECK(reached >= value);
     CHECK(E.locked >= 3 * ROUNDS);    /* the engine's submits, too */
     (void)CLOCK_OF(dev);
-    CHECK_OK(hcq_close(dev));
-    rig_close(&E);
+    rig_end(&E, dev);
 }
 
 /* ---- handles ---- */
@@ -107,40 +106,6 @@ TEST(handles_of_a_lent_device) {
     CHECK_RESULT(hcq_vulkan_point_import(dev, E.semaphores[0], 1, &none), HCQ_ERROR_CLOSED);
     (void)hcq_device_release(dev);
     rig_close(&E);
-}
-
-TEST(more_queues_than_are_used) {
-    hcq_vulkan_queue queues[17];
-    rig_open(&E);
-    CHECK_OK(hcq_close(rig_lend(&E)));
-    for (uint32_t i = 0; i < 17; i++) {
-        queues[i] = E.lent[0];
-    }
-    struct hcq_vulkan_desc lent = test_vulkan_desc;
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc = lent;
-    test_vulkan_desc.queues = queues;
-    test_vulkan_desc.queue_count = 17;
-    hcq_device *dev = test_open(0, &desc);
-    CHECK(log_has("vulkan.queues: 16 of 17 are used"));
-    CHECK_OK(hcq_close(dev));
-    rig_close(&E);
-}
-
-TEST(handles_of_its_own) {
-    hcq_vulkan_info info = {0};
-    hcq_vulkan_lane_info lane;
-    hcq_buffer words = make_words(T.dev, 300);
-    VkBuffer whole, part;
-    VkDeviceSize at, part_at;
-    CHECK_OK(hcq_vulkan_info_get(T.dev, &info));
-    CHECK(info.instance && info.physical_device && info.device && info.loader);
-    CHECK(info.api_version >= VK_API_VERSION_1_2 && info.driver[0]);
-    CHECK_OK(hcq_vulkan_lane(T.dev, HCQ_COMPUTE, 0, &lane));
-    CHECK(lane.queue && lane.index == 0 && lane.shared >= 1);
-    CHECK_OK(hcq_vulkan_buffer(words, &whole, &at));
-    CHECK_OK(hcq_vulkan_buffer(hcq_view(words, 400, 8), &part, &part_at));
-    CHECK(whole == part && part_at == at + 400);
 }
 
 /* What it says where no device's logger is told. All other calls: core/misuse.txt. */
@@ -262,13 +227,7 @@ TEST(points_of_an_engine) {
     WAIT_OK(again);
     CHECK_OK(hcq_vulkan_point(T.dev, again, &semaphore, &value)); /* reached */
     CHECK_U64(READ32(words, 1), 6);
-    CHECK_OK(hcq_close(dev));
-    rig_close(&E);
-}
-
-static void semaphore_seen(void *user, hcq_result result) {
-    (void)user;
-    (void)result;
+    rig_end(&E, dev);
 }
 
 /* Once its point is reached a semaphore may be destroyed at once; the next one may get its handle,
@@ -280,14 +239,13 @@ TEST(semaphores_whose_handle_comes_again) {
     for (uint32_t i = 0; i < TIMES; i++) {
         hcq_point point;
         CHECK_OK(hcq_vulkan_point_import(dev, E.b, TIMES - i, &point));
-        CHECK_OK(hcq_notify(point, semaphore_seen, NULL, NULL)); /* hcq's thread waits, too */
+        CHECK_OK(hcq_notify(point, notify_nothing, NULL, NULL)); /* hcq's thread waits, too */
         rig_signal(&E, E.b, TIMES - i);
         WAIT_OK(point);
         E.vk.DestroySemaphore(E.device, E.b, NULL);
         E.b = E.semaphores[1] = rig_semaphore(&E);
     }
-    CHECK_OK(hcq_close(dev));
-    rig_close(&E);
+    rig_end(&E, dev);
 }
 
 static hcq_point engine_point(hcq_device *dev, uint32_t way) {
@@ -304,8 +262,7 @@ TEST(the_timeline_waits_for_an_engine) {
     rig_open(&E);
     hcq_device *dev = rig_lend(&E);
     timeline_waits_for_others(dev, engine_point, engine_goes);
-    CHECK_OK(hcq_close(dev));
-    rig_close(&E);
+    rig_end(&E, dev);
 }
 
 /* ---- memory ---- */
@@ -384,8 +341,7 @@ TEST(import_buffer_refuses) {
     CHECK_RESULT(hcq_vulkan_buffer_import(dev, VK_NULL_HANDLE, 4, &got), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_buffer_import(dev, E.buffer, 4, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_vulkan_buffer_import(dev, E.buffer, 4, &got));
-    CHECK_OK(hcq_close(dev));
-    rig_close(&E);
+    rig_end(&E, dev);
     CHECK_OK(hcq_close(cpu));
 }
 

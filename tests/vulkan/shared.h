@@ -30,19 +30,6 @@ static counts counts_since(hcq_device *device, const counts *before) {
     return c;
 }
 
-/* A description with a shader in place of a CPU kernel. `args` ends with 0. */
-static hcq_program_desc shader_desc(const char *name, const uint32_t *args) {
-    const test_shader *shader = shader_named(name);
-    hcq_program_desc desc = HCQ_CPU_PROGRAM(name, NULL);
-    CHECK(shader != NULL);
-    for (uint32_t i = 0; args[i] != HCQ_ARG_NONE; i++) {
-        desc.args[i] = args[i];
-    }
-    desc.spirv.data = shader->words;
-    desc.spirv.size = shader->size;
-    return desc;
-}
-
 static hcq_program *make_program(hcq_device *device, const char *name, const uint32_t *args) {
     return make_kernel(device, shader_desc(name, args));
 }

@@ -1,6 +1,5 @@
-/* vulkan.c - what only the Vulkan backend does: replay, grids beyond the device's
-   limits, arguments by bindings, native edges, memory in blocks, the pipeline
-   cache, handles for engines.
+/* vulkan.c - what only the Vulkan backend does: replay, arguments by bindings, native edges,
+   memory in blocks, the pipeline cache, handles for engines.
 
    vulkan [VARIANT] [--quick], VARIANT vulkan or vulkan-*. Needs -DHCQ_TEST_VULKAN. */
 #include "support/util.h"
