@@ -13,7 +13,6 @@
 
 #include "bench_cuda_raw.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
@@ -30,11 +29,8 @@ typedef struct cuda {
     raw_pointer raw_counter;
     raw_graph graph;
     raw_exec exec;
-    raw_node node;                        /* of a fact */
     raw_stream streams[2];
     raw_event events[HOPS], spin;
-    raw_pinned pinned_word;
-    uint64_t word;                        /* the last that was written */
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
@@ -75,7 +71,7 @@ static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
     if (!open_raw(&c->raw, result)) {
         return 0;
     }
-    c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
+    c->spin = raw_event_make(&c->raw);
     raw_leave(&c->raw);
     CHECK(hcq_open("CUDA", &desc, &c->device));
     CHECK(hcq_program_create(c->device, &tiny, &c->tiny));
@@ -99,21 +95,6 @@ static void cuda_close(cuda *c) {
 
 static void raw_begin(void *ctx) { raw_enter(&((cuda *)ctx)->raw); }
 static void raw_end(void *ctx) { raw_leave(&((cuda *)ctx)->raw); }
-
-/* Sides of which every sample is timed by itself. */
-static bench_side our_samples(cuda *c, double (*sample)(void *ctx)) {
-    return (bench_side){.ctx = c, .sample = sample};
-}
-
-static bench_side raw_samples(cuda *c, double (*sample)(void *ctx)) {
-    return (bench_side){.ctx = c, .begin = raw_begin, .end = raw_end, .sample = sample};
-}
-
-static uint64_t query(const cuda *c, uint32_t key) {
-    uint64_t value = 0;
-    CHECK(hcq_device_query(c->device, key, &value));
-    return value;
-}
 
 /* Did every kernel of both sides run? Counters wrap around. */
 static void check_counters(cuda *c) {
@@ -141,23 +122,16 @@ static void record_chain(const cuda *c) {
     }
 }
 
-/* A line of kernels. */
-static raw_graph line_graph(cuda *c, uint32_t count) {
-    raw_graph graph;
-    raw_node last = NULL;
-    RAW(&c->raw, GraphCreate(&graph, 0));
-    for (uint32_t i = 0; i < count; i++) {
-        last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
-    }
-    return graph;
-}
-
 static void make_chain(cuda *c, uint32_t count) {
+    raw_node last = NULL;
     c->count = count;
     record_chain(c);
     CHECK(hcq_queue_bind(c->queue, c->device));
     raw_enter(&c->raw);
-    c->graph = line_graph(c, count);
+    RAW(&c->raw, GraphCreate(&c->graph, 0));
+    for (uint32_t i = 0; i < count; i++) {
+        last = raw_add_tiny(&c->raw, c->graph, last, c->raw_counter);
+    }
     c->exec = raw_instantiate(&c->raw, c->graph);
     raw_leave(&c->raw);
 }
@@ -173,38 +147,13 @@ BENCH_RUN(raw_replay, cuda, c) {
     c->expected[THEIRS] += c->count;
 }
 
-BENCH_RUN(raw_replay_launch, cuda, c) {
-    for (uint32_t k = 0; k < c->count; k++) {
-        raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
-    }
-    raw_finish(&c->raw, c->raw.stream);
-    c->expected[THEIRS] += c->count;
-}
-
-/* How often ten rounds of it add 1 to a count of the backend, each time. */
-static void count_per(cuda *c, bench_result *result, const char *key, uint32_t count,
-                      void (*run)(void *, uint64_t), uint32_t operations) {
-    uint64_t before = query(c, count);
-    run(c, 10);
-    bench_extra_add(result, key, (double)(query(c, count) - before) / (10.0 * operations));
-}
-
 /* ---- replay -------------------------------------------------------------- */
 
-/* The other side twice: what differs there is noise. And once by plain launches. */
 static void replay_chain(cuda *c, bench_result *result) {
     const uint32_t count = c->of == 1 ? 1 : chain_length();
-    bench_result noise = {0};
     make_chain(c, count);
-    count_per(c, result, "graph_launches_per_replay", HCQ_CUDA_QUERY_GRAPH_LAUNCHES, replay, 1);
-    count_per(c, result, "launches_per_replay", HCQ_CUDA_QUERY_LAUNCHES, replay, 1);
-    bench_side sides[4] = {{replay, c}, {raw_replay, c, raw_begin, raw_end},
-                           {raw_replay, c, raw_begin, raw_end},
-                           {raw_replay_launch, c, raw_begin, raw_end}};
-    const bench_stats *stats = bench_compare(result, sides, 4, 1.0 / count);
-    bench_report(&noise, &stats[2], &stats[1], 1.0);
-    bench_extra_add(result, "raw_against_raw", noise.ratio);
-    bench_extra_add(result, "raw_launches_ns", stats[3].median / count);
+    bench_side sides[2] = {{replay, c}, {raw_replay, c, raw_begin, raw_end}};
+    bench_compare(result, sides, 2, 1.0 / count);
 }
 
 /* ---- waits ---------------------------------------------------------------- */
@@ -227,30 +176,30 @@ static void wait_us(cuda *c, bench_result *result) {
     c->count = 1;
     c->hold_ns = args.step;
     bench_side sides[2] = {{replay, c}, {raw_hold, c, raw_begin, raw_end}};
-    const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
-    bench_extra_add(result, "late_us", stats[0].median / 1000 - c->of);
-    bench_extra_add(result, "raw_late_us", stats[1].median / 1000 - c->of);
+    bench_compare(result, sides, 2, 1.0);
     hcq_program_destroy(program);
 }
 
 /* ---- recorded each time -------------------------------------------------- */
 
-BENCH_RUN(record_run, cuda, c) {
+BENCH_RUN(eager_run, cuda, c) {
     CHECK(hcq_queue_reset(c->queue));
     record_chain(c);
+    replay(c, 1);
 }
 
-BENCH_RUN(eager_run, cuda, c) {
-    record_run(c, 1);
-    replay(c, 1);
+BENCH_RUN(raw_eager_run, cuda, c) {
+    for (uint32_t k = 0; k < c->count; k++) {
+        raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
+    }
+    raw_finish(&c->raw, c->raw.stream);
+    c->expected[THEIRS] += c->count;
 }
 
 static void eager_exec(cuda *c, bench_result *result) {
     c->count = chain_length();
-    bench_side sides[3] = {{eager_run, c}, {raw_replay_launch, c, raw_begin, raw_end},
-                           {record_run, c}};
-    const bench_stats *stats = bench_compare(result, sides, 3, 1.0 / c->count);
-    bench_extra_add(result, "record_ns", stats[2].median / c->count);
+    bench_side sides[2] = {{eager_run, c}, {raw_eager_run, c, raw_begin, raw_end}};
+    bench_compare(result, sides, 2, 1.0 / c->count);
 }
 
 /* ---- one exec for each submission ---------------------------------------- */
@@ -259,24 +208,18 @@ static void eager_exec(cuda *c, bench_result *result) {
 
 static uint32_t burst(void) { return bench_of(8, BURST, BURST); }
 
-static double burst_of(cuda *c, hcq_queue *queue, int recorded) {
+static double bound_burst(void *ctx) {
+    cuda *c = (cuda *)ctx;
     hcq_point done;
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < burst(); i++) {
-        if (recorded) {
-            CHECK(hcq_queue_reset(queue));
-            exec_tiny(c, queue);
-        }
-        CHECK(hcq_queue_submit(queue, c->device, &done));
+        CHECK(hcq_queue_submit(c->queue, c->device, &done));
     }
     uint64_t end = bench_now();
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
     c->expected[OURS] += burst();
     return (double)(end - start) / burst();
 }
-
-static double bound_burst(void *ctx) { return burst_of((cuda *)ctx, ((cuda *)ctx)->queue, 0); }
-static double recorded_burst(void *ctx) { return burst_of((cuda *)ctx, ((cuda *)ctx)->other, 1); }
 
 static double raw_burst(void *ctx) {
     cuda *c = (cuda *)ctx;
@@ -292,32 +235,26 @@ static double raw_burst(void *ctx) {
 }
 
 static void submit_one(cuda *c, bench_result *result) {
-    const bench_side sides[3] = {our_samples(c, bound_burst), raw_samples(c, raw_burst),
-                                 our_samples(c, recorded_burst)};
-    bench_stats stats[3];
+    const bench_side sides[2] = {
+        {.ctx = c, .sample = bound_burst},
+        {.ctx = c, .begin = raw_begin, .end = raw_end, .sample = raw_burst}};
     exec_tiny(c, c->queue);
     CHECK(hcq_queue_bind(c->queue, c->device));
-    bench_throughput(sides, 3, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    bench_extra_add(result, "recorded_each_time_ns", stats[2].median);
+    bench_compare(result, sides, 2, 1.0);
 }
 
 /* ---- from lane to lane --------------------------------------------------- */
 
-static void hops_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
+BENCH_RUN(hops_run, cuda, c) {
     hcq_point last = {{0}, 0};
-    for (uint64_t k = 0; k < n; k++) {
-        for (uint32_t i = 0; i < hops(); i++) {
-            hcq_point before = last;
-            hcq_submission s = {.queues = i % 2 == 0 ? &c->queue : &c->other, .queue_count = 1,
-                                .affinity = i % 2, .waits = &before,
-                                .wait_count = i == 0 ? 0 : 1};
-            CHECK(hcq_submit(c->device, &s, 1, &last));
-        }
-        CHECK(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER));
-        c->expected[OURS] += hops();
+    for (uint32_t i = 0; i < hops(); i++) {
+        hcq_point before = last;
+        hcq_submission s = {.queues = i % 2 == 0 ? &c->queue : &c->other, .queue_count = 1,
+                            .affinity = i % 2, .waits = &before, .wait_count = i != 0};
+        CHECK(hcq_submit(c->device, &s, 1, &last));
     }
+    CHECK(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER));
+    c->expected[OURS] += hops();
 }
 
 BENCH_RUN(raw_hops_run, cuda, c) {
@@ -338,7 +275,7 @@ static void make_streams(cuda *c) {
     c->streams[0] = raw_stream_make(&c->raw);
     c->streams[1] = raw_stream_make(&c->raw);
     for (uint32_t i = 0; i < HOPS; i++) {
-        c->events[i] = raw_event_make(&c->raw, RAW_SPIN_EVENT);
+        c->events[i] = raw_event_make(&c->raw);
     }
 }
 
@@ -351,8 +288,6 @@ static void cross_stream_wait(cuda *c, bench_result *result) {
     raw_enter(&c->raw);
     make_streams(c);
     raw_leave(&c->raw);
-    count_per(c, result, "event_waits_per_hop", HCQ_CUDA_QUERY_WAITS, hops_run, hops());
-    count_per(c, result, "value_waits_per_hop", HCQ_CUDA_QUERY_VALUE_WAITS, hops_run, hops());
     bench_side sides[2] = {{hops_run, c}, {raw_hops_run, c, raw_begin, raw_end}};
     bench_compare(result, sides, 2, 1.0 / hops());
 }
@@ -414,11 +349,8 @@ static void copies(cuda *c, bench_result *result) {
     bench_side sides[2] = {{c->of ? copyout_run : copyin_run, c, NULL, NULL, 1},
                            {c->of ? raw_copyout_run : raw_copyin_run, c, raw_begin, raw_end, 1}};
     copies_make(c);
-    const bench_stats *stats = bench_compare(result, sides, 2, 1e-6);
+    bench_compare(result, sides, 2, 1e-6);
     bench_extra_add(result, "mib", (double)c->size / 1048576.0);
-    bench_extra_add(result, "gb_per_s", (double)c->size / stats[0].median);
-    bench_extra_add(result, "raw_gb_per_s", (double)c->size / stats[1].median);
-    bench_extra_add(result, "bandwidth_ratio", stats[1].median / stats[0].median);
 }
 
 #include "bench_cuda_facts.h"
@@ -453,11 +385,5 @@ const bench bench_cuda_rows[] = {
     {"cuda.wait_50us", "ns", 1.2, row, 7},
     {"cuda.wait_100us", "ns", 1.2, row, 8},
     {"cuda.wait_200us", "ns", 1.2, row, 9},
-    {"cuda_fact.hops", "", BENCH_NONE, fact_row, 0},
-    {"cuda_fact.pending", "", BENCH_NONE, fact_row, 1},
-    {"cuda_fact.pinning", "", BENCH_NONE, fact_row, 2},
-    {"cuda_fact.ranges", "", BENCH_NONE, fact_row, 3},
-    {"cuda_fact.naps", "", BENCH_NONE, fact_naps},
-    {"cuda_fact.calls", "", BENCH_NONE, fact_row, 4},
-    {"cuda_fact.blocking", "", BENCH_NONE, fact_row, 5},
+    {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
     {0}};

@@ -25,7 +25,6 @@ typedef struct CUgraphExec_st *raw_exec;
 typedef unsigned long long raw_pointer;
 
 enum { RAW_MEMOPS_64 = 122 };
-enum { RAW_SPIN_EVENT = 2 };              /* takes no times */
 
 /* CUDA_KERNEL_NODE_PARAMS of 12.0; that of 11.4 is its beginning. */
 typedef struct raw_kernel_node {
@@ -57,8 +56,6 @@ typedef struct raw_kernel_node {
     X(MemFree, "_v2", (raw_pointer pointer))                                               \
     X(MemHostAlloc, "", (void **host, size_t size, unsigned flags))                        \
     X(MemFreeHost, "", (void *host))                                                       \
-    X(MemHostRegister, "_v2", (void *host, size_t size, unsigned flags))                   \
-    X(MemHostUnregister, "", (void *host))                                                 \
     X(MemHostGetDevicePointer, "_v2", (raw_pointer *pointer, void *host, unsigned flags))  \
     X(MemcpyAsync, "", (raw_pointer dst, raw_pointer src, size_t size, raw_stream stream)) \
     X(MemsetD8Async, "", (raw_pointer dst, unsigned char value, size_t size, raw_stream s)) \
@@ -77,9 +74,6 @@ typedef struct raw_kernel_node {
     X(EventCreate, "", (raw_event *event, unsigned flags))                                 \
     X(EventRecord, "", (raw_event event, raw_stream stream))                               \
     X(EventSynchronize, "", (raw_event event))                                             \
-    X(EventQuery, "", (raw_event event))                                                   \
-    X(EventDestroy, "_v2", (raw_event event))                                              \
-    X(StreamQuery, "", (raw_stream stream))                                                \
     X(GraphCreate, "", (raw_graph *graph, unsigned flags))                                 \
     X(GraphDestroy, "", (raw_graph graph))                                                 \
     X(GraphInstantiate, "WithFlags", (raw_exec *exec, raw_graph graph, unsigned long long flags)) \
@@ -91,8 +85,6 @@ typedef struct raw_kernel_node {
 #define RAW_OPTIONAL_FNS(X)                                                                \
     X(GraphAddKernelNode, "_v2", (raw_node *node, raw_graph graph, const raw_node *before,  \
                                   size_t count, const raw_kernel_node *params))            \
-    X(GraphExecKernelNodeSetParams, "_v2", (raw_exec exec, raw_node node,                  \
-                                            const raw_kernel_node *params))                \
     X(StreamWriteValue64, "_v2", (RAW_VALUE))                                              \
     X(StreamWaitValue64, "_v2", (RAW_VALUE))
 
@@ -170,7 +162,6 @@ static const char *raw_load(raw *r) {
     RAW_OPTIONAL_FNS(RAW_LOAD_OPTIONAL)
     if (r->GraphAddKernelNode == NULL) {
         raw_find(r->library, "cuGraphAddKernelNode", &r->GraphAddKernelNode);
-        raw_find(r->library, "cuGraphExecKernelNodeSetParams", &r->GraphExecKernelNodeSetParams);
     }
     r->mock = mock_cuda_load(r->library, &mock);
     if (r->mock) {
@@ -248,9 +239,9 @@ static raw_pinned raw_pinned_make(raw *r, size_t size) {
 
 /* ---- commands ------------------------------------------------------------ */
 
-static raw_event raw_event_make(raw *r, unsigned flags) {
+static raw_event raw_event_make(raw *r) {
     raw_event event;
-    RAW(r, EventCreate(&event, flags));
+    RAW(r, EventCreate(&event, 2));       /* takes no times */
     return event;
 }
 
@@ -269,27 +260,15 @@ static void raw_finish(raw *r, raw_stream stream) {
 
 /* ---- graphs -------------------------------------------------------------- */
 
-static raw_kernel_node raw_tiny_node(const raw *r, void **values) {
-    return (raw_kernel_node){.function = r->tiny, .grid = {1, 1, 1}, .block = {1, 1, 1},
-                             .params = values};
-}
-
 /* Adds a kernel behind `before` (NULL: the first node). */
 static raw_node raw_add_tiny(raw *r, raw_graph graph, raw_node before, raw_pointer counter) {
     raw_node node;
     uint32_t step = 1;
     void *values[2] = {&counter, &step};
-    const raw_kernel_node params = raw_tiny_node(r, values);
+    const raw_kernel_node params = {.function = r->tiny, .grid = {1, 1, 1}, .block = {1, 1, 1},
+                                    .params = values};
     RAW(r, GraphAddKernelNode(&node, graph, &before, before == NULL ? 0 : 1, &params));
     return node;
-}
-
-/* Changes it. */
-static void raw_set_tiny(raw *r, raw_exec exec, raw_node node, raw_pointer counter) {
-    uint32_t step = 1;
-    void *values[2] = {&counter, &step};
-    const raw_kernel_node params = raw_tiny_node(r, values);
-    RAW(r, GraphExecKernelNodeSetParams(exec, node, &params));
 }
 
 /* Instantiates the graph and gives it to the device, so that no launch does. */

@@ -216,7 +216,7 @@ static void busy(bench_result *result) {
     for (uint32_t i = 0; i < count; i++) {
         bench_thread(&hogs[i], hog_thread, NULL);
     }
-    bench_passes(passes, 1 + g_peers, &g, bench_of(1, 7, 15), 0, stats);
+    bench_passes(passes, 1 + g_peers, &g, bench_of(1, 7, 15), stats);
     g_hogs_stop = 1;
     for (uint32_t i = 0; i < count; i++) {
         pthread_join(hogs[i], NULL);

@@ -197,65 +197,42 @@ BENCH_RUN(ring_roundtrip, ring, r) {
 /* Bursts of 64 submits while the other thread is awake and works them off; only
    the calls are timed, the wait for the burst is not. */
 
-typedef struct bursts {
-    bench_chain chain;
-    ring *ring;
-} bursts;
-
-static uint64_t hcq_burst(bursts *b) {
+static double hcq_burst(void *ctx) {
+    const bench_chain *chain = (const bench_chain *)ctx;
     hcq_point done = {{0}, 0};
-    bench_submit_and_wait(b->chain.queue, b->chain.device);
+    bench_submit_and_wait(chain->queue, chain->device);
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < BURST; i++) {
-        hcq_queue_submit(b->chain.queue, b->chain.device, &done);
+        hcq_queue_submit(chain->queue, chain->device, &done);
     }
     uint64_t end = bench_now();
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    return end - start;
+    return (double)(end - start) / BURST;
 }
 
-static uint64_t ring_burst(bursts *b) {
-    ring_roundtrip(b->ring, 1);
+static double ring_burst(void *ctx) {
+    ring *r = (ring *)ctx;
+    ring_roundtrip(r, 1);
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < BURST; i++) {
-        ring_push(b->ring, bench_tiny, &b->ring->args);
+        ring_push(r, bench_tiny, &r->args);
     }
     uint64_t end = bench_now();
-    ring_drain(b->ring);
-    return end - start;
-}
-
-/* 300 bursts, after 1000 to warm up. */
-static double burst_pass(bursts *b, uint64_t (*burst)(bursts *)) {
-    uint64_t sum = 0;
-    uint32_t warm = bench_of(10, 1000, 1000), count = bench_of(3, 300, 300);
-    for (uint32_t i = 0; i < warm + count; i++) {
-        uint64_t ns = burst(b);
-        sum += i < warm ? 0 : ns;
-    }
-    return (double)sum / ((double)count * BURST);
-}
-
-static double hcq_pass(void *ctx) { return burst_pass((bursts *)ctx, hcq_burst); }
-
-static double ring_pass(void *ctx) {
-    bursts *b = (bursts *)ctx;
-    ring_begin(b->ring);
-    double ns = burst_pass(b, ring_burst);
-    ring_end(b->ring);
-    return ns;
+    ring_drain(r);
+    return (double)(end - start) / BURST;
 }
 
 static void submit_call(bench_result *result) {
-    static double (*const passes[2])(void *) = {hcq_pass, ring_pass};
-    bench_stats stats[2];
-    bursts b = {.ring = (ring *)bench_alloc(sizeof(ring), 64)};
-    bench_chain_open(&b.chain, 1);
-    bench_passes(passes, 2, &b, bench_of(2, BENCH_MAX_PASSES / 2, BENCH_MAX_PASSES), 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
+    bench_chain chain;
+    ring *r = (ring *)bench_alloc(sizeof *r, 64);
+    bench_chain_open(&chain, 1);
+    bench_side sides[2] = {
+        {.ctx = &chain, .sample = hcq_burst},
+        {.ctx = r, .begin = ring_begin, .end = ring_end, .sample = ring_burst}};
+    bench_compare(result, sides, 2, 1.0);
     bench_note(result, "push into a two-thread ring");
-    bench_chain_close(&b.chain);
-    free(b.ring);
+    bench_chain_close(&chain);
+    free(r);
 }
 
 /* ---- round trips --------------------------------------------------------- */
@@ -357,47 +334,36 @@ static void roundtrip_sleep(bench_result *result) {
 
 enum { UPDATES = 100 };
 
-typedef struct update_times { double call, submit; } update_times;
-
-static update_times update_round(bench_chain *chain, uint32_t updates) {
-    static uint32_t turn;
-    update_times t;
+static double plain_submit(void *ctx) {
+    const bench_chain *chain = (const bench_chain *)ctx;
     hcq_point done;
-    hcq_dims grid = hcq_dim(1 + turn++ / 2 % 2, 1, 1); /* never what it was before */
     uint64_t start = bench_now();
-    for (uint32_t i = 0; i < updates; i++) {
-        hcq_queue_update_exec(chain->queue, i * (BENCH_CHAIN / UPDATES), &grid, NULL);
-    }
-    uint64_t middle = bench_now();
     CHECK(hcq_queue_submit(chain->queue, chain->device, &done));
     uint64_t end = bench_now();
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    t.call = (double)(middle - start);
-    t.submit = (double)(end - middle);
-    return t;
+    return (double)(end - start);
+}
+
+static double updates_and_submit(void *ctx) {
+    static uint32_t turn;
+    const bench_chain *chain = (const bench_chain *)ctx;
+    hcq_dims grid = hcq_dim(1 + turn++ % 2, 1, 1); /* never what it was before */
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < UPDATES; i++) {
+        hcq_queue_update_exec(chain->queue, i * (BENCH_CHAIN / UPDATES), &grid, NULL);
+    }
+    uint64_t end = bench_now();
+    return (double)(end - start) + plain_submit(ctx);
 }
 
 static void update_exec(bench_result *result) {
-    enum { ROUNDS = 4000 };
-    static double call[ROUNDS], submit[ROUNDS], plain[ROUNDS];
+    bench_stats stats[2];
     bench_chain chain;
-    uint32_t rounds = bench_of(10, ROUNDS, ROUNDS);
     bench_chain_open(&chain, BENCH_CHAIN);
-    for (uint32_t i = 0; i < rounds / 2; i++) {
-        update_round(&chain, i % 2 == 0 ? UPDATES : 0);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-        update_times with = update_round(&chain, UPDATES);
-        update_times none = update_round(&chain, 0);
-        call[i] = with.call - none.call;
-        submit[i] = with.submit;
-        plain[i] = none.submit;
-    }
-    double per_call = bench_median(call, rounds) / UPDATES;
-    double share = (bench_median(submit, rounds) - bench_median(plain, rounds)) / UPDATES;
-    result->ours = per_call + share;
-    bench_extra_add(result, "call_ns", per_call);
-    bench_extra_add(result, "submit_share_ns", share);
+    bench_side sides[2] = {{.ctx = &chain, .sample = updates_and_submit},
+                           {.ctx = &chain, .sample = plain_submit}};
+    bench_throughput(sides, 2, stats);
+    result->ours = (stats[0].median - stats[1].median) / UPDATES;
     bench_chain_close(&chain);
 }
 
