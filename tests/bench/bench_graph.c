@@ -189,9 +189,6 @@ typedef struct two {
     uint64_t value;                       /* no signal is above it between two launches */
     uint32_t updates[2][CHAIN / GROUP];   /* of each queue: its waits and signals in order */
     uint32_t update_count[2];
-    bench_node nodes[CHAIN];              /* the same as a loop */
-    pair_args args[CHAIN];
-    uint64_t loop_own[2], loop_mail[CHAIN / GROUP];
 } two;
 
 static hcq_buffer two_mail(const two *t, uint32_t i) {
@@ -212,12 +209,6 @@ static void two_open(two *t) {
     }
     t->graph.device = t->device[0];
     t->mail = bench_buffer(t->device[0], CHAIN / GROUP * MAIL_STRIDE);
-    for (uint32_t i = 0; i < CHAIN; i++) {
-        t->args[i].own = (uint64_t)(uintptr_t)&t->loop_own[i % 2];
-        t->args[i].other = (uint64_t)(uintptr_t)&t->loop_mail[i / GROUP];
-        t->nodes[i].fn = g_functions[call_kind_of(i)];
-        t->nodes[i].args = &t->args[i];
-    }
 }
 
 /* Records call i. */
@@ -285,18 +276,21 @@ BENCH_RUN(two_queues_run, two, t) {
     CHECK(hcq_wait(done, 2, HCQ_ALL, HCQ_FOREVER));
 }
 
-/* Launches from zero leave the counters that the loop leaves. */
+/* Launches from zero leave the counters that as many calls one after another leave. */
 static void two_check(two *t, void (*run)(void *, uint64_t), const char *name) {
     enum { TIMES = 100 };
     static const uint64_t zero;
-    memset(t->loop_own, 0, sizeof t->loop_own);
-    memset(t->loop_mail, 0, sizeof t->loop_mail);
+    uint64_t own[2] = {0, 0}, mail = 0;
     CHECK(hcq_copyin(t->own[0], &zero, sizeof zero));
     CHECK(hcq_copyin(t->own[1], &zero, sizeof zero));
-    bench_loop_run(t->nodes, TIMES);
+    for (uint32_t i = 0; i < TIMES * CHAIN; i++) {
+        call_kind kind = call_kind_of(i % CHAIN);
+        own[i % 2] += kind == CALL_TAKE ? mail : 1;
+        mail = kind == CALL_POST ? own[i % 2] : mail;
+    }
     run(t, TIMES);
-    bench_counter(read_word(t->own[0]), t->loop_own[0], name);
-    bench_counter(read_word(t->own[1]), t->loop_own[1], name);
+    bench_counter(read_word(t->own[0]), own[0], name);
+    bench_counter(read_word(t->own[1]), own[1], name);
 }
 
 static void replay_two_devices(bench_result *result) {
