@@ -1,6 +1,6 @@
 /* bench_cuda.c - hcq's CUDA backend against the driver by hand (bench_cuda_raw.h).
 
-   Both sides use the same device, context and kernels, each its own streams. No
+   Both sides use the same device, context, memory and kernels, each its own streams. No
    context is current while hcq is measured, as in a program that knows nothing of
    CUDA; the raw side has its one current, which it may expect.
 
@@ -11,9 +11,10 @@
 #define HCQ_CUDA
 #include "bench.h"
 
+#include "bench_cuda_ptx.h"
 #include "bench_cuda_raw.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
 
@@ -23,6 +24,7 @@ enum { OURS, THEIRS };
 typedef struct cuda {
     hcq_device *device;
     hcq_program *tiny;
+    uint32_t memops;                      /* a stream can write and wait for values */
     hcq_buffer counter;
     hcq_queue *queue, *other;
     raw raw;
@@ -34,7 +36,8 @@ typedef struct cuda {
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
-    uint32_t hold_ns;                     /* how long each of them runs, where that is asked */
+    raw_function hold;                    /* where each of them runs so long: */
+    uint32_t hold_ns;
     uint32_t of;                          /* the row's, see g_rows */
     uint32_t expected[2];                 /* what the counters have to be */
 } cuda;
@@ -44,37 +47,39 @@ static uint32_t hops(void) { return bench_of(6, HOPS, HOPS); }
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* 0: there is no CUDA, and the note says why; else which device it is. The context is
-   current. */
-static int open_raw(raw *r, bench_result *result) {
-    char name[80] = "", text[160];
-    const char *missing = raw_open(r);
-    if (missing != NULL) {
-        snprintf(text, sizeof text, "SKIP: CUDA: %s", missing);
-    } else {
-        r->DeviceGetName(name, sizeof name, r->device);
-        snprintf(text, sizeof text, "%s, driver %d.%d%s", name, r->version / 1000,
-                 r->version % 1000 / 10, r->mock ? " (mock)" : "");
-    }
-    bench_note(result, text);
-    return missing == NULL;
+static hcq_program *program_of(const cuda *c, const char *entry, raw_function *function) {
+    hcq_program_desc desc = {.label = entry, .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
+                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, entry, 0}};
+    hcq_program *program;
+    hcq_cuda_program_info info;
+    CHECK(hcq_program_create(c->device, &desc, &program));
+    CHECK(hcq_cuda_program(program, &info));
+    *function = info.function;
+    return program;
 }
 
-/* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. */
+/* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. The note says why, or
+   which device it is. */
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
-    const char *flags = getenv("BENCH_CUDA_FLAGS"); /* HCQ_CUDA_*, a number [0] */
-    struct hcq_cuda_desc own = {.flags = flags ? (uint32_t)strtoul(flags, NULL, 0) : 0};
-    hcq_device_desc desc = {.compute_lanes = lanes, .cuda = &own};
-    hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
-                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_tiny", 0}};
+    const hcq_device_desc desc = {.compute_lanes = lanes};
+    hcq_device_info about;
+    hcq_cuda_info info;
+    char text[160];
     memset(c, 0, sizeof *c);
-    if (!open_raw(&c->raw, result)) {
+    hcq_result opened = hcq_open("CUDA", &desc, &c->device);
+    if (opened != HCQ_OK) {
+        snprintf(text, sizeof text, "SKIP: CUDA: %s", hcq_result_text(opened));
+        bench_note(result, text);
         return 0;
     }
-    c->spin = raw_event_make(&c->raw);
-    raw_leave(&c->raw);
-    CHECK(hcq_open("CUDA", &desc, &c->device));
-    CHECK(hcq_program_create(c->device, &tiny, &c->tiny));
+    CHECK(hcq_device_info_get(c->device, &about));
+    CHECK(hcq_cuda_info_get(c->device, &info));
+    snprintf(text, sizeof text, "%s, driver %u.%u", about.name, info.driver_version / 1000,
+             info.driver_version % 1000 / 10);
+    bench_note(result, text);
+    raw_open(&c->raw, &info);
+    c->memops = info.memops;
+    c->tiny = program_of(c, "bench_tiny", &c->raw.tiny);
     CHECK(hcq_alloc(c->device, 64, HCQ_ZEROED, &c->counter));
     c->raw_counter = c->counter.address + 32; /* the same: how far it is tells in a chain */
     c->queue = bench_queue(c->device, HCQ_COMPUTE);
@@ -83,14 +88,15 @@ static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
 }
 
 static void cuda_close(cuda *c) {
+    raw_enter(&c->raw);
+    if (c->exec != NULL) {
+        RAW(&c->raw, GraphExecDestroy(c->exec));
+        RAW(&c->raw, GraphDestroy(c->graph));
+    }
+    raw_close(&c->raw);
     hcq_queue_destroy(c->queue);
     hcq_queue_destroy(c->other);
     CHECK(hcq_close(c->device));
-    raw_enter(&c->raw);
-    if (c->exec != NULL) {
-        raw_graph_free(&c->raw, c->exec, c->graph);
-    }
-    raw_close(&c->raw);
 }
 
 static void raw_begin(void *ctx) { raw_enter(&((cuda *)ctx)->raw); }
@@ -100,11 +106,7 @@ static void raw_end(void *ctx) { raw_leave(&((cuda *)ctx)->raw); }
 static void check_counters(cuda *c) {
     uint32_t ours = 0, theirs = 0;
     CHECK(hcq_copyout(&ours, hcq_view(c->counter, 0, 4), 4));
-    raw_enter(&c->raw);
-    RAW(&c->raw, MemcpyAsync((raw_pointer)(uintptr_t)&theirs, c->raw_counter, sizeof theirs,
-                             c->raw.stream));
-    raw_finish(&c->raw, c->raw.stream);
-    raw_leave(&c->raw);
+    CHECK(hcq_copyout(&theirs, hcq_view(c->counter, 32, 4), 4));
     bench_counter(ours, c->expected[OURS], "hcq's kernels");
     bench_counter(theirs, c->expected[THEIRS], "the raw kernels");
 }
@@ -160,17 +162,14 @@ static void replay_chain(cuda *c, bench_result *result) {
 /* Of kernels that last so long: how late is the host? The driver's own wait spins. */
 
 BENCH_RUN(raw_hold, cuda, c) {
-    raw_launch(&c->raw, c->raw.hold, c->raw.stream, c->raw_counter, c->hold_ns);
+    raw_launch(&c->raw, c->hold, c->raw.stream, c->raw_counter, c->hold_ns);
     raw_finish(&c->raw, c->raw.stream);
     c->expected[THEIRS]++;
 }
 
 static void wait_us(cuda *c, bench_result *result) {
     raw_tiny_args args = {c->counter.address, c->of * 1000, 0};
-    hcq_program_desc desc = {.label = "bench_hold", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
-                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_hold", 0}};
-    hcq_program *program;
-    CHECK(hcq_program_create(c->device, &desc, &program));
+    hcq_program *program = program_of(c, "bench_hold", &c->hold);
     bench_exec(c->queue, program, &args, sizeof args);
     CHECK(hcq_queue_bind(c->queue, c->device));
     c->count = 1;
@@ -240,6 +239,9 @@ static void submit_one(cuda *c, bench_result *result) {
         {.ctx = c, .begin = raw_begin, .end = raw_end, .sample = raw_burst}};
     exec_tiny(c, c->queue);
     CHECK(hcq_queue_bind(c->queue, c->device));
+    raw_enter(&c->raw);
+    c->spin = raw_event_make(&c->raw);
+    raw_leave(&c->raw);
     bench_compare(result, sides, 2, 1.0);
 }
 
@@ -362,7 +364,7 @@ static void copies(cuda *c, bench_result *result) {
 static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes, of; } g_rows[] = {
     {replay_chain, 0, CHAIN}, {replay_chain, 0, 1}, {eager_exec, 0, 0}, {submit_one, 0, 0},
     {cross_stream_wait, 2, 0}, {copies, 0, 0}, {copies, 0, 1}, {wait_us, 0, 50}, {wait_us, 0, 100},
-    {wait_us, 0, 200}};
+    {wait_us, 0, 200}, {fact_hops, 0, 0}};
 
 static void row(bench_result *result) {
     static cuda c;
@@ -385,5 +387,5 @@ const bench bench_cuda_rows[] = {
     {"cuda.wait_50us", "ns", 1.2, row, 7},
     {"cuda.wait_100us", "ns", 1.2, row, 8},
     {"cuda.wait_200us", "ns", 1.2, row, 9},
-    {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
+    {"cuda_fact.hops", "", BENCH_NONE, row, 10},
     {0}};

@@ -1,6 +1,6 @@
 /* bench_cuda_facts.h - which end of a batch is heard first, by a stream and by the host, and what
-   does an event beside a store cost? Without hcq: no sides, no goals, only numbers by name, for
-   those who work on the backend (a store now and then, HCQ_CUDA_EVENTS). Part of bench_cuda.c. */
+   does an event beside a store cost? Without sides and goals, only numbers by name, for those
+   who work on the backend (a store now and then, HCQ_CUDA_EVENTS). Part of bench_cuda.c. */
 #pragma once
 
 #include <sched.h>
@@ -23,7 +23,7 @@ static const struct { const char *name; uint32_t what; } g_facts[] = {
     {"trip_word_ns", STORE | SPIN}};
 
 /* Its value is that of the last write. */
-typedef struct fact_word { raw_pinned at; uint64_t value; } fact_word;
+typedef struct fact_word { hcq_buffer at; uint64_t value; } fact_word;
 
 static void write_word(cuda *c, raw_stream stream, fact_word *word) {
     RAW(&c->raw, StreamWriteValue64(stream, word->at.address, ++word->value, 0));
@@ -31,7 +31,7 @@ static void write_word(cuda *c, raw_stream stream, fact_word *word) {
 
 static void spin_until_written(const fact_word *word) {
     uint64_t end = bench_now() + 10000000000u;
-    while (__atomic_load_n(word->at.host, __ATOMIC_ACQUIRE) < word->value) {
+    while (__atomic_load_n((const uint64_t *)word->at.host, __ATOMIC_ACQUIRE) < word->value) {
         if (bench_now() > end) {
             bench_die("a word of pinned memory stays below %llu", (unsigned long long)word->value);
         }
@@ -50,6 +50,7 @@ static void do_calls(cuda *c, uint32_t what, uint32_t i, fact_word *word) {
         RAW(r, StreamWaitEvent(stream, c->events[i - 1], 0));
     }
     raw_launch_tiny(r, stream, c->raw_counter);
+    c->expected[THEIRS]++;
     if (what & STORE_FIRST) {
         write_word(c, stream, word);
     }
@@ -89,21 +90,14 @@ static double fact_ns(cuda *c, uint32_t what, fact_word *word) {
     return bench_median(times, rounds);
 }
 
-static void fact_hops(bench_result *result) {
-    static cuda c;
-    fact_word word = {0};
-    if (!open_raw(&c.raw, result)) {
-        return;
-    }
-    word.at = raw_pinned_make(&c.raw, 64);
-    c.raw_counter = raw_memory(&c.raw, 64);
-    make_streams(&c);
+static void fact_hops(cuda *c, bench_result *result) {
+    fact_word word = {.at = bench_buffer(c->device, 64)};
+    raw_enter(&c->raw);
+    make_streams(c);
     for (size_t i = 0; i < sizeof g_facts / sizeof g_facts[0]; i++) {
-        int there = c.raw.memops || !(g_facts[i].what & (WAIT_VALUE | STORE_FIRST | STORE));
+        int there = c->memops || !(g_facts[i].what & (WAIT_VALUE | STORE_FIRST | STORE));
         bench_extra_add(result, g_facts[i].name,
-                        there ? fact_ns(&c, g_facts[i].what, &word) : BENCH_NONE);
+                        there ? fact_ns(c, g_facts[i].what, &word) : BENCH_NONE);
     }
-    RAW(&c.raw, MemFree(c.raw_counter));
-    RAW(&c.raw, MemFreeHost(word.at.host));
-    raw_close(&c.raw);
+    raw_leave(&c->raw);
 }

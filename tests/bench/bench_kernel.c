@@ -169,7 +169,7 @@ static void shader_row(bench_result *result) {
     if (memcmp(dst[0].host, dst[1].host, BYTES) != 0) {
         bench_die("shader %u: another result", (unsigned)result->number);
     }
-    const bench_side sides[2] = {{bench_chain_replay, &chains[0]}, {bench_chain_replay, &chains[1]}};
+    bench_side sides[2] = {{bench_chain_replay, &chains[0]}, {bench_chain_replay, &chains[1]}};
     bench_compare(result, sides, 2, 1e-3 / GRIDS);
     CHECK(hcq_close(device));
 }
