@@ -252,18 +252,15 @@ static void samples_end_pass(samples *s) {
 }
 
 void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count) {
-    double sorted[BENCH_MAX_PASSES], sum = 0.0;
+    double sorted[BENCH_MAX_PASSES];
     if (count == 0 || count > BENCH_MAX_PASSES) {
         bench_die("%u passes", (unsigned)count);
     }
     for (uint32_t i = 0; i < count; i++) {
         stats->pass[i] = sorted[i] = pass[i];
-        sum += pass[i];
     }
     stats->passes = count;
-    stats->mean = sum / count;
     stats->median = bench_median(sorted, count);
-    stats->p99 = bench_percentile(sorted, count, 99.0);
 }
 
 /* Over the samples of all passes, not over passes: longer passes count more. */

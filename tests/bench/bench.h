@@ -43,7 +43,7 @@ typedef struct bench_side {
 
 /* Nanoseconds of one operation. */
 typedef struct bench_stats {
-    double median, mean, p99;
+    double median, mean, p99;             /* passes made by hand have only the first */
     double pass[BENCH_MAX_PASSES];        /* median of each pass */
     uint32_t passes;
 } bench_stats;
