@@ -289,10 +289,10 @@ static void warm_up(const bench_side *side, samples *s) {
         side->run(side->ctx, n);
         uint64_t after = bench_now();
         if (s->n == 0) {
-            if (after - before >= warm_ns / 10 || (side->max_n != 0 && n >= side->max_n)) {
+            if (after - before >= warm_ns / 10) {
                 s->n = n;
             } else {
-                n = side->max_n != 0 && 2 * n > side->max_n ? side->max_n : 2 * n;
+                n *= 2;
             }
         }
         if (s->n != 0 && after - start >= warm_ns) {

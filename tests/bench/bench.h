@@ -27,7 +27,6 @@ typedef struct bench_side {
     void *ctx;
     void (*begin)(void *ctx);             /* before each pass, may be NULL: start threads */
     void (*end)(void *ctx);               /* after each pass, may be NULL */
-    uint64_t max_n;                       /* operations in one sample at most [no limit] */
     double (*sample)(void *ctx);          /* in place of run: does one, returns its ns */
 } bench_side;
 

@@ -348,8 +348,8 @@ static void copies_make(cuda *c) {
 }
 
 static void copies(cuda *c, bench_result *result) {
-    bench_side sides[2] = {{c->of ? copyout_run : copyin_run, c, NULL, NULL, 1},
-                           {c->of ? raw_copyout_run : raw_copyin_run, c, raw_begin, raw_end, 1}};
+    bench_side sides[2] = {{c->of ? copyout_run : copyin_run, c},
+                           {c->of ? raw_copyout_run : raw_copyin_run, c, raw_begin, raw_end}};
     copies_make(c);
     bench_compare(result, sides, 2, 1e-6);
     bench_extra_add(result, "mib", (double)c->size / 1048576.0);
