@@ -73,7 +73,7 @@ TEST_BARE(opens_on_a_small_stack) {
 #endif
     pthread_attr_init(&attr);
     CHECK(pthread_attr_setstacksize(&attr, bytes) == 0);
-    CHECK((pthread_create)(&thread, &attr, visit_device, &v) == 0); /* util.h's takes no stack */
+    CHECK(pthread_create(&thread, &attr, visit_device, &v) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     pthread_attr_destroy(&attr);
     CHECK_OK(v.result);
