@@ -103,14 +103,13 @@ uint32_t bench_exec(hcq_queue *queue, hcq_program *program, const void *args, ui
     return (uint32_t)at;
 }
 
-hcq_device *bench_open_vulkan(uint32_t versions, bench_result *result) {
-    const hcq_device_desc desc = {.versions = versions};
+hcq_device *bench_open(const char *name, hcq_device_desc desc, bench_result *result) {
     hcq_device *device;
     char text[100];
-    bench_place_threads(BENCH_FIRST);
-    hcq_result opened = hcq_open("VULKAN", &desc, &device);
+    desc.log_fn = hcq_log_none;           /* the note says it */
+    hcq_result opened = hcq_open(name, &desc, &device);
     if (opened != HCQ_OK) {
-        snprintf(text, sizeof text, "SKIP: VULKAN: %s", hcq_result_text(opened));
+        snprintf(text, sizeof text, "SKIP: %s: %s", name, hcq_result_text(opened));
         bench_note(result, text);
     }
     return device;

@@ -99,8 +99,8 @@ hcq_queue *bench_queue(hcq_device *device, hcq_queue_kind kind);
 /* One thread. */
 uint32_t bench_exec(hcq_queue *queue, hcq_program *program, const void *args, uint32_t size);
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device);
-/* With all threads on the first processor; NULL: there is none, and the note says why. */
-hcq_device *bench_open_vulkan(uint32_t versions, bench_result *result);
+/* NULL: there is none, and the note says why. */
+hcq_device *bench_open(const char *name, hcq_device_desc desc, bench_result *result);
 
 /* ---- threads and statistics ---------------------------------------------- */
 

@@ -61,15 +61,12 @@ static hcq_program *program_of(const cuda *c, const char *entry, raw_function *f
 /* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. The note says why, or
    which device it is. */
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
-    const hcq_device_desc desc = {.compute_lanes = lanes};
     hcq_device_info about;
     hcq_cuda_info info;
     char text[160];
     memset(c, 0, sizeof *c);
-    hcq_result opened = hcq_open("CUDA", &desc, &c->device);
-    if (opened != HCQ_OK) {
-        snprintf(text, sizeof text, "SKIP: CUDA: %s", hcq_result_text(opened));
-        bench_note(result, text);
+    c->device = bench_open("CUDA", (hcq_device_desc){.compute_lanes = lanes}, result);
+    if (c->device == NULL) {
         return 0;
     }
     CHECK(hcq_device_info_get(c->device, &about));

@@ -140,7 +140,8 @@ static void shader_row(bench_result *result) {
                                             HCQ_PROGRAM(matmul), HCQ_PROGRAM(reduce)};
     bench_chain chains[2];
     hcq_buffer dst[2], a, b;
-    hcq_device *device = bench_open_vulkan(0, result);
+    bench_place_threads(BENCH_FIRST);
+    hcq_device *device = bench_open("VULKAN", (hcq_device_desc){0}, result);
     if (device == NULL) {
         return;
     }

@@ -63,7 +63,8 @@ static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_res
     hcq_program_desc tiny = {.label = "tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
                              .spirv = {spirv_tiny, sizeof spirv_tiny, NULL, 0}};
     memset(v, 0, sizeof *v);
-    v->device = bench_open_vulkan(slots, result);
+    bench_place_threads(BENCH_FIRST);
+    v->device = bench_open("VULKAN", (hcq_device_desc){.versions = slots}, result);
     if (v->device == NULL) {
         return 0;
     }
