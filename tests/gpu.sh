@@ -89,7 +89,6 @@ compile() { # NAME ARGUMENTS...: in the background
         shift
         run "$cc" -pthread "$@" -o "$tmp/$name" -ldl -lm
     ) >"$tmp/build-$1.log" 2>&1 &
-    jobs="$jobs $!"
     count=$((count + 1))
     # As many at a time as there are processors: memory is finite.
     if [ $((count % processors)) -eq 0 ]; then
@@ -98,7 +97,7 @@ compile() { # NAME ARGUMENTS...: in the background
 }
 
 build() {
-    jobs='' count=0
+    count=0
     processors=$(nproc 2>/dev/null || echo 2)
     fast=-O2 tests=-O1
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then

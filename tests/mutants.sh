@@ -11,12 +11,11 @@
 #   --jobs N                         at a time [the number of CPUs]
 #   --folder DIR                     results and builds; by default one in TMPDIR for
 #                                    each state of the files
-#   --known FILE                     results of another state: what was seen counts
 #
 # The places are drawn from all lines that a default build compiles, in proportion to
 # the rooms' lines. Results stay in the folder: what was tried there is not tried again.
 # What no test can see stands in mutants/equivalent.txt with the reason. Ends with 1 if
-# anything else was not seen. While the file $HCQ_TEST_PAUSE exists it waits.
+# anything else was not seen.
 
 cd "$(dirname "$0")/.." || exit 1
 for tool in python3 gcc; do

@@ -384,12 +384,9 @@ packages() { # Debian's names; the Windows cross tools exist on amd64 only
     echo libtbb-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd
     echo libopenmpi-dev openmpi-bin
     echo python3 chromium
+    echo libclang-rt-dev               # clang's sanitizers, since Debian 12
     if [ "$(dpkg --print-architecture)" = amd64 ]; then
         echo gcc-mingw-w64-x86-64 wine wine64
-    fi
-    # clang's sanitizers are a package of their own since Debian 12
-    if apt-cache show libclang-rt-dev >/dev/null 2>&1; then
-        echo libclang-rt-dev
     fi
 }
 

@@ -103,6 +103,18 @@ uint32_t bench_exec(hcq_queue *queue, hcq_program *program, const void *args, ui
     return (uint32_t)at;
 }
 
+hcq_device *bench_open(const char *name, hcq_device_desc desc, bench_result *result) {
+    hcq_device *device;
+    char text[100];
+    desc.log_fn = hcq_log_none;           /* the note says it */
+    hcq_result opened = hcq_open(name, &desc, &device);
+    if (opened != HCQ_OK) {
+        snprintf(text, sizeof text, "SKIP: %s: %s", name, hcq_result_text(opened));
+        bench_note(result, text);
+    }
+    return device;
+}
+
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device) {
     hcq_point done;
     CHECK(hcq_queue_submit(queue, device, &done));
@@ -210,10 +222,6 @@ double bench_report(bench_result *result, const bench_stats *ours, const bench_s
     result->peer = peer->median * scale;
     result->ratio = ours->median / peer->median;
     bench_extra_add(result, "pass_ratio", pass_ratio);
-    bench_extra_add(result, "ours_low", ours->low * scale);
-    bench_extra_add(result, "ours_high", ours->high * scale);
-    bench_extra_add(result, "peer_low", peer->low * scale);
-    bench_extra_add(result, "peer_high", peer->high * scale);
     return pass_ratio;
 }
 
@@ -243,20 +251,15 @@ static void samples_end_pass(samples *s) {
 }
 
 void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count) {
-    double sorted[BENCH_MAX_PASSES], sum = 0.0;
+    double sorted[BENCH_MAX_PASSES];
     if (count == 0 || count > BENCH_MAX_PASSES) {
         bench_die("%u passes", (unsigned)count);
     }
     for (uint32_t i = 0; i < count; i++) {
         stats->pass[i] = sorted[i] = pass[i];
-        sum += pass[i];
     }
     stats->passes = count;
-    stats->mean = sum / count;
     stats->median = bench_median(sorted, count);
-    stats->p99 = bench_percentile(sorted, count, 99.0);
-    stats->low = sorted[0];
-    stats->high = sorted[count - 1];
 }
 
 /* Over the samples of all passes, not over passes: longer passes count more. */
@@ -285,10 +288,10 @@ static void warm_up(const bench_side *side, samples *s) {
         side->run(side->ctx, n);
         uint64_t after = bench_now();
         if (s->n == 0) {
-            if (after - before >= warm_ns / 10 || (side->max_n != 0 && n >= side->max_n)) {
+            if (after - before >= warm_ns / 10) {
                 s->n = n;
             } else {
-                n = side->max_n != 0 && 2 * n > side->max_n ? side->max_n : 2 * n;
+                n *= 2;
             }
         }
         if (s->n != 0 && after - start >= warm_ns) {
@@ -384,11 +387,10 @@ void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stat
 }
 
 void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
-                  uint32_t pause_ms, bench_stats *stats) {
+                  bench_stats *stats) {
     double values[BENCH_MAX_SIDES][BENCH_MAX_PASSES];
     for (uint32_t p = 0; p < passes; p++) {
         for (uint32_t i = 0; i < count; i++) {
-            bench_sleep_ms(pause_ms);
             values[i][p] = pass[i](ctx);
         }
     }
@@ -488,24 +490,18 @@ static const char *verdict(const bench *b, const bench_result *r) {
     return measured <= b->goal && !stalls ? "ok" : "MISSED";
 }
 
-/* What has no unit is facts: numbers by name. */
 static void print_row(const bench *b, const bench_result *r) {
-    int facts = b->unit[0] == 0;
-    if (facts) {
-        printf("%s  %s\n", b->name, r->note);
-    } else {
-        printf("%-30s", b->name);
-        print_number(stdout, " %11.3f", "           -", r->ours);
-        print_number(stdout, " %11.3f", "           -", r->peer);
-        printf("  %-14s", b->unit);
-        print_number(stdout, "%8.3f", "       -", r->ratio);
-        print_number(stdout, " %6.2f", "      -", b->goal);
-        printf("  %-6s %s\n", verdict(b, r), r->note);
-    }
+    printf("%-30s", b->name);
+    print_number(stdout, " %11.3f", "           -", r->ours);
+    print_number(stdout, " %11.3f", "           -", r->peer);
+    printf("  %-14s", b->unit);
+    print_number(stdout, "%8.3f", "       -", r->ratio);
+    print_number(stdout, " %6.2f", "      -", b->goal);
+    printf("  %-6s %s\n", verdict(b, r), r->note);
     print_number(stdout, "    p99 at most %.0f\n", "", r->p99_goal);
     for (uint32_t i = 0; i < r->extra_count; i++) {
-        printf(facts ? "    %-36s" : "    %s", r->extra[i].key);
-        print_number(stdout, facts ? " %11.1f\n" : " %.3f\n", "           -\n", r->extra[i].value);
+        printf("    %s", r->extra[i].key);
+        print_number(stdout, " %.3f\n", " -\n", r->extra[i].value);
     }
     fflush(stdout);
 }

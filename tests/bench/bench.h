@@ -19,7 +19,7 @@ extern "C" {
 
 #define BENCH_NONE ((double)NAN)          /* a number that is null in the JSON */
 
-enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 40, BENCH_CHAIN = 1000 };
+enum { BENCH_MAX_SIDES = 3, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 40, BENCH_CHAIN = 1000 };
 
 /* One side of a comparison. */
 typedef struct bench_side {
@@ -27,7 +27,6 @@ typedef struct bench_side {
     void *ctx;
     void (*begin)(void *ctx);             /* before each pass, may be NULL: start threads */
     void (*end)(void *ctx);               /* after each pass, may be NULL */
-    uint64_t max_n;                       /* operations in one sample at most [no limit] */
     double (*sample)(void *ctx);          /* in place of run: does one, returns its ns */
 } bench_side;
 
@@ -43,8 +42,7 @@ typedef struct bench_side {
 
 /* Nanoseconds of one operation. */
 typedef struct bench_stats {
-    double median, mean, p99;
-    double low, high;                     /* smallest and largest median of one pass */
+    double median, mean, p99;             /* passes made by hand have only the first */
     double pass[BENCH_MAX_PASSES];        /* median of each pass */
     uint32_t passes;
 } bench_stats;
@@ -101,6 +99,8 @@ hcq_queue *bench_queue(hcq_device *device, hcq_queue_kind kind);
 /* One thread. */
 uint32_t bench_exec(hcq_queue *queue, hcq_program *program, const void *args, uint32_t size);
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device);
+/* NULL: there is none, and the note says why. */
+hcq_device *bench_open(const char *name, hcq_device_desc desc, bench_result *result);
 
 /* ---- threads and statistics ---------------------------------------------- */
 
@@ -122,7 +122,7 @@ double bench_percentile(double *samples, uint32_t count, double percent);
    Passes: sides that time themselves. */
 void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stats);
 void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
-                  uint32_t pause_ms, bench_stats *stats);
+                  bench_stats *stats);
 
 /* Makes the stats of passes that were measured by hand. */
 void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count);

@@ -1,6 +1,6 @@
 /* bench_cuda.c - hcq's CUDA backend against the driver by hand (bench_cuda_raw.h).
 
-   Both sides use the same device, context and kernels, each its own streams. No
+   Both sides use the same device, context, memory and kernels, each its own streams. No
    context is current while hcq is measured, as in a program that knows nothing of
    CUDA; the raw side has its one current, which it may expect.
 
@@ -11,10 +11,10 @@
 #define HCQ_CUDA
 #include "bench.h"
 
+#include "bench_cuda_ptx.h"
 #include "bench_cuda_raw.h"
 
-#include <sched.h>
-#include <stdlib.h>
+#include <stdio.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
 
@@ -24,21 +24,20 @@ enum { OURS, THEIRS };
 typedef struct cuda {
     hcq_device *device;
     hcq_program *tiny;
+    uint32_t memops;                      /* a stream can write and wait for values */
     hcq_buffer counter;
     hcq_queue *queue, *other;
     raw raw;
     raw_pointer raw_counter;
     raw_graph graph;
     raw_exec exec;
-    raw_node node;                        /* of a fact */
     raw_stream streams[2];
     raw_event events[HOPS], spin;
-    raw_pinned pinned_word;
-    uint64_t word;                        /* the last that was written */
     hcq_buffer memory, pinned;            /* of large copies */
     size_t size;
     uint32_t count;                       /* kernels that one replay runs */
-    uint32_t hold_ns;                     /* how long each of them runs, where that is asked */
+    raw_function hold;                    /* where each of them runs so long: */
+    uint32_t hold_ns;
     uint32_t of;                          /* the row's, see g_rows */
     uint32_t expected[2];                 /* what the counters have to be */
 } cuda;
@@ -48,37 +47,36 @@ static uint32_t hops(void) { return bench_of(6, HOPS, HOPS); }
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* 0: there is no CUDA, and the note says why; else which device it is. The context is
-   current. */
-static int open_raw(raw *r, bench_result *result) {
-    char name[80] = "", text[160];
-    const char *missing = raw_open(r);
-    if (missing != NULL) {
-        snprintf(text, sizeof text, "SKIP: CUDA: %s", missing);
-    } else {
-        r->DeviceGetName(name, sizeof name, r->device);
-        snprintf(text, sizeof text, "%s, driver %d.%d%s", name, r->version / 1000,
-                 r->version % 1000 / 10, r->mock ? " (mock)" : "");
-    }
-    bench_note(result, text);
-    return missing == NULL;
+static hcq_program *program_of(const cuda *c, const char *entry, raw_function *function) {
+    hcq_program_desc desc = {.label = entry, .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
+                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, entry, 0}};
+    hcq_program *program;
+    hcq_cuda_program_info info;
+    CHECK(hcq_program_create(c->device, &desc, &program));
+    CHECK(hcq_cuda_program(program, &info));
+    *function = info.function;
+    return program;
 }
 
-/* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. */
+/* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. The note says why, or
+   which device it is. */
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
-    const char *flags = getenv("BENCH_CUDA_FLAGS"); /* HCQ_CUDA_*, a number [0] */
-    struct hcq_cuda_desc own = {.flags = flags ? (uint32_t)strtoul(flags, NULL, 0) : 0};
-    hcq_device_desc desc = {.compute_lanes = lanes, .cuda = &own};
-    hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
-                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_tiny", 0}};
+    hcq_device_info about;
+    hcq_cuda_info info;
+    char text[160];
     memset(c, 0, sizeof *c);
-    if (!open_raw(&c->raw, result)) {
+    c->device = bench_open("CUDA", (hcq_device_desc){.compute_lanes = lanes}, result);
+    if (c->device == NULL) {
         return 0;
     }
-    c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
-    raw_leave(&c->raw);
-    CHECK(hcq_open("CUDA", &desc, &c->device));
-    CHECK(hcq_program_create(c->device, &tiny, &c->tiny));
+    CHECK(hcq_device_info_get(c->device, &about));
+    CHECK(hcq_cuda_info_get(c->device, &info));
+    snprintf(text, sizeof text, "%s, driver %u.%u", about.name, info.driver_version / 1000,
+             info.driver_version % 1000 / 10);
+    bench_note(result, text);
+    raw_open(&c->raw, &info);
+    c->memops = info.memops;
+    c->tiny = program_of(c, "bench_tiny", &c->raw.tiny);
     CHECK(hcq_alloc(c->device, 64, HCQ_ZEROED, &c->counter));
     c->raw_counter = c->counter.address + 32; /* the same: how far it is tells in a chain */
     c->queue = bench_queue(c->device, HCQ_COMPUTE);
@@ -87,43 +85,25 @@ static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
 }
 
 static void cuda_close(cuda *c) {
+    raw_enter(&c->raw);
+    if (c->exec != NULL) {
+        RAW(&c->raw, GraphExecDestroy(c->exec));
+        RAW(&c->raw, GraphDestroy(c->graph));
+    }
+    raw_close(&c->raw);
     hcq_queue_destroy(c->queue);
     hcq_queue_destroy(c->other);
     CHECK(hcq_close(c->device));
-    raw_enter(&c->raw);
-    if (c->exec != NULL) {
-        raw_graph_free(&c->raw, c->exec, c->graph);
-    }
-    raw_close(&c->raw);
 }
 
 static void raw_begin(void *ctx) { raw_enter(&((cuda *)ctx)->raw); }
 static void raw_end(void *ctx) { raw_leave(&((cuda *)ctx)->raw); }
 
-/* Sides of which every sample is timed by itself. */
-static bench_side our_samples(cuda *c, double (*sample)(void *ctx)) {
-    return (bench_side){.ctx = c, .sample = sample};
-}
-
-static bench_side raw_samples(cuda *c, double (*sample)(void *ctx)) {
-    return (bench_side){.ctx = c, .begin = raw_begin, .end = raw_end, .sample = sample};
-}
-
-static uint64_t query(const cuda *c, uint32_t key) {
-    uint64_t value = 0;
-    CHECK(hcq_device_query(c->device, key, &value));
-    return value;
-}
-
 /* Did every kernel of both sides run? Counters wrap around. */
 static void check_counters(cuda *c) {
     uint32_t ours = 0, theirs = 0;
     CHECK(hcq_copyout(&ours, hcq_view(c->counter, 0, 4), 4));
-    raw_enter(&c->raw);
-    RAW(&c->raw, MemcpyAsync((raw_pointer)(uintptr_t)&theirs, c->raw_counter, sizeof theirs,
-                             c->raw.stream));
-    raw_finish(&c->raw, c->raw.stream);
-    raw_leave(&c->raw);
+    CHECK(hcq_copyout(&theirs, hcq_view(c->counter, 32, 4), 4));
     bench_counter(ours, c->expected[OURS], "hcq's kernels");
     bench_counter(theirs, c->expected[THEIRS], "the raw kernels");
 }
@@ -141,23 +121,16 @@ static void record_chain(const cuda *c) {
     }
 }
 
-/* A line of kernels. */
-static raw_graph line_graph(cuda *c, uint32_t count) {
-    raw_graph graph;
-    raw_node last = NULL;
-    RAW(&c->raw, GraphCreate(&graph, 0));
-    for (uint32_t i = 0; i < count; i++) {
-        last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
-    }
-    return graph;
-}
-
 static void make_chain(cuda *c, uint32_t count) {
+    raw_node last = NULL;
     c->count = count;
     record_chain(c);
     CHECK(hcq_queue_bind(c->queue, c->device));
     raw_enter(&c->raw);
-    c->graph = line_graph(c, count);
+    RAW(&c->raw, GraphCreate(&c->graph, 0));
+    for (uint32_t i = 0; i < count; i++) {
+        last = raw_add_tiny(&c->raw, c->graph, last, c->raw_counter);
+    }
     c->exec = raw_instantiate(&c->raw, c->graph);
     raw_leave(&c->raw);
 }
@@ -173,7 +146,45 @@ BENCH_RUN(raw_replay, cuda, c) {
     c->expected[THEIRS] += c->count;
 }
 
-BENCH_RUN(raw_replay_launch, cuda, c) {
+/* ---- replay -------------------------------------------------------------- */
+
+static void replay_chain(cuda *c, bench_result *result) {
+    const uint32_t count = c->of == 1 ? 1 : chain_length();
+    make_chain(c, count);
+    bench_side sides[2] = {{replay, c}, {raw_replay, c, raw_begin, raw_end}};
+    bench_compare(result, sides, 2, 1.0 / count);
+}
+
+/* ---- waits ---------------------------------------------------------------- */
+/* Of kernels that last so long: how late is the host? The driver's own wait spins. */
+
+BENCH_RUN(raw_hold, cuda, c) {
+    raw_launch(&c->raw, c->hold, c->raw.stream, c->raw_counter, c->hold_ns);
+    raw_finish(&c->raw, c->raw.stream);
+    c->expected[THEIRS]++;
+}
+
+static void wait_us(cuda *c, bench_result *result) {
+    raw_tiny_args args = {c->counter.address, c->of * 1000, 0};
+    hcq_program *program = program_of(c, "bench_hold", &c->hold);
+    bench_exec(c->queue, program, &args, sizeof args);
+    CHECK(hcq_queue_bind(c->queue, c->device));
+    c->count = 1;
+    c->hold_ns = args.step;
+    bench_side sides[2] = {{replay, c}, {raw_hold, c, raw_begin, raw_end}};
+    bench_compare(result, sides, 2, 1.0);
+    hcq_program_destroy(program);
+}
+
+/* ---- recorded each time -------------------------------------------------- */
+
+BENCH_RUN(eager_run, cuda, c) {
+    CHECK(hcq_queue_reset(c->queue));
+    record_chain(c);
+    replay(c, 1);
+}
+
+BENCH_RUN(raw_eager_run, cuda, c) {
     for (uint32_t k = 0; k < c->count; k++) {
         raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
     }
@@ -181,76 +192,10 @@ BENCH_RUN(raw_replay_launch, cuda, c) {
     c->expected[THEIRS] += c->count;
 }
 
-/* How often ten rounds of it add 1 to a count of the backend, each time. */
-static void count_per(cuda *c, bench_result *result, const char *key, uint32_t count,
-                      void (*run)(void *, uint64_t), uint32_t operations) {
-    uint64_t before = query(c, count);
-    run(c, 10);
-    bench_extra_add(result, key, (double)(query(c, count) - before) / (10.0 * operations));
-}
-
-/* ---- replay -------------------------------------------------------------- */
-
-/* The other side twice: what differs there is noise. And once by plain launches. */
-static void replay_chain(cuda *c, bench_result *result) {
-    const uint32_t count = c->of == 1 ? 1 : chain_length();
-    bench_result noise = {0};
-    make_chain(c, count);
-    count_per(c, result, "graph_launches_per_replay", HCQ_CUDA_QUERY_GRAPH_LAUNCHES, replay, 1);
-    count_per(c, result, "launches_per_replay", HCQ_CUDA_QUERY_LAUNCHES, replay, 1);
-    bench_side sides[4] = {{replay, c}, {raw_replay, c, raw_begin, raw_end},
-                           {raw_replay, c, raw_begin, raw_end},
-                           {raw_replay_launch, c, raw_begin, raw_end}};
-    const bench_stats *stats = bench_compare(result, sides, 4, 1.0 / count);
-    bench_report(&noise, &stats[2], &stats[1], 1.0);
-    bench_extra_add(result, "raw_against_raw", noise.ratio);
-    bench_extra_add(result, "raw_launches_ns", stats[3].median / count);
-}
-
-/* ---- waits ---------------------------------------------------------------- */
-/* Of kernels that last so long: how late is the host? The driver's own wait spins. */
-
-BENCH_RUN(raw_hold, cuda, c) {
-    raw_launch(&c->raw, c->raw.hold, c->raw.stream, c->raw_counter, c->hold_ns);
-    raw_finish(&c->raw, c->raw.stream);
-    c->expected[THEIRS]++;
-}
-
-static void wait_us(cuda *c, bench_result *result) {
-    raw_tiny_args args = {c->counter.address, c->of * 1000, 0};
-    hcq_program_desc desc = {.label = "bench_hold", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
-                             .ptx = {bench_cuda_ptx, sizeof bench_cuda_ptx, "bench_hold", 0}};
-    hcq_program *program;
-    CHECK(hcq_program_create(c->device, &desc, &program));
-    bench_exec(c->queue, program, &args, sizeof args);
-    CHECK(hcq_queue_bind(c->queue, c->device));
-    c->count = 1;
-    c->hold_ns = args.step;
-    bench_side sides[2] = {{replay, c}, {raw_hold, c, raw_begin, raw_end}};
-    const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
-    bench_extra_add(result, "late_us", stats[0].median / 1000 - c->of);
-    bench_extra_add(result, "raw_late_us", stats[1].median / 1000 - c->of);
-    hcq_program_destroy(program);
-}
-
-/* ---- recorded each time -------------------------------------------------- */
-
-BENCH_RUN(record_run, cuda, c) {
-    CHECK(hcq_queue_reset(c->queue));
-    record_chain(c);
-}
-
-BENCH_RUN(eager_run, cuda, c) {
-    record_run(c, 1);
-    replay(c, 1);
-}
-
 static void eager_exec(cuda *c, bench_result *result) {
     c->count = chain_length();
-    bench_side sides[3] = {{eager_run, c}, {raw_replay_launch, c, raw_begin, raw_end},
-                           {record_run, c}};
-    const bench_stats *stats = bench_compare(result, sides, 3, 1.0 / c->count);
-    bench_extra_add(result, "record_ns", stats[2].median / c->count);
+    bench_side sides[2] = {{eager_run, c}, {raw_eager_run, c, raw_begin, raw_end}};
+    bench_compare(result, sides, 2, 1.0 / c->count);
 }
 
 /* ---- one exec for each submission ---------------------------------------- */
@@ -259,24 +204,18 @@ static void eager_exec(cuda *c, bench_result *result) {
 
 static uint32_t burst(void) { return bench_of(8, BURST, BURST); }
 
-static double burst_of(cuda *c, hcq_queue *queue, int recorded) {
+static double bound_burst(void *ctx) {
+    cuda *c = (cuda *)ctx;
     hcq_point done;
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < burst(); i++) {
-        if (recorded) {
-            CHECK(hcq_queue_reset(queue));
-            exec_tiny(c, queue);
-        }
-        CHECK(hcq_queue_submit(queue, c->device, &done));
+        CHECK(hcq_queue_submit(c->queue, c->device, &done));
     }
     uint64_t end = bench_now();
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
     c->expected[OURS] += burst();
     return (double)(end - start) / burst();
 }
-
-static double bound_burst(void *ctx) { return burst_of((cuda *)ctx, ((cuda *)ctx)->queue, 0); }
-static double recorded_burst(void *ctx) { return burst_of((cuda *)ctx, ((cuda *)ctx)->other, 1); }
 
 static double raw_burst(void *ctx) {
     cuda *c = (cuda *)ctx;
@@ -292,32 +231,29 @@ static double raw_burst(void *ctx) {
 }
 
 static void submit_one(cuda *c, bench_result *result) {
-    const bench_side sides[3] = {our_samples(c, bound_burst), raw_samples(c, raw_burst),
-                                 our_samples(c, recorded_burst)};
-    bench_stats stats[3];
+    const bench_side sides[2] = {
+        {.ctx = c, .sample = bound_burst},
+        {.ctx = c, .begin = raw_begin, .end = raw_end, .sample = raw_burst}};
     exec_tiny(c, c->queue);
     CHECK(hcq_queue_bind(c->queue, c->device));
-    bench_throughput(sides, 3, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    bench_extra_add(result, "recorded_each_time_ns", stats[2].median);
+    raw_enter(&c->raw);
+    c->spin = raw_event_make(&c->raw);
+    raw_leave(&c->raw);
+    bench_compare(result, sides, 2, 1.0);
 }
 
 /* ---- from lane to lane --------------------------------------------------- */
 
-static void hops_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
+BENCH_RUN(hops_run, cuda, c) {
     hcq_point last = {{0}, 0};
-    for (uint64_t k = 0; k < n; k++) {
-        for (uint32_t i = 0; i < hops(); i++) {
-            hcq_point before = last;
-            hcq_submission s = {.queues = i % 2 == 0 ? &c->queue : &c->other, .queue_count = 1,
-                                .affinity = i % 2, .waits = &before,
-                                .wait_count = i == 0 ? 0 : 1};
-            CHECK(hcq_submit(c->device, &s, 1, &last));
-        }
-        CHECK(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER));
-        c->expected[OURS] += hops();
+    for (uint32_t i = 0; i < hops(); i++) {
+        hcq_point before = last;
+        hcq_submission s = {.queues = i % 2 == 0 ? &c->queue : &c->other, .queue_count = 1,
+                            .affinity = i % 2, .waits = &before, .wait_count = i != 0};
+        CHECK(hcq_submit(c->device, &s, 1, &last));
     }
+    CHECK(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER));
+    c->expected[OURS] += hops();
 }
 
 BENCH_RUN(raw_hops_run, cuda, c) {
@@ -338,7 +274,7 @@ static void make_streams(cuda *c) {
     c->streams[0] = raw_stream_make(&c->raw);
     c->streams[1] = raw_stream_make(&c->raw);
     for (uint32_t i = 0; i < HOPS; i++) {
-        c->events[i] = raw_event_make(&c->raw, RAW_SPIN_EVENT);
+        c->events[i] = raw_event_make(&c->raw);
     }
 }
 
@@ -351,8 +287,6 @@ static void cross_stream_wait(cuda *c, bench_result *result) {
     raw_enter(&c->raw);
     make_streams(c);
     raw_leave(&c->raw);
-    count_per(c, result, "event_waits_per_hop", HCQ_CUDA_QUERY_WAITS, hops_run, hops());
-    count_per(c, result, "value_waits_per_hop", HCQ_CUDA_QUERY_VALUE_WAITS, hops_run, hops());
     bench_side sides[2] = {{hops_run, c}, {raw_hops_run, c, raw_begin, raw_end}};
     bench_compare(result, sides, 2, 1.0 / hops());
 }
@@ -411,14 +345,11 @@ static void copies_make(cuda *c) {
 }
 
 static void copies(cuda *c, bench_result *result) {
-    bench_side sides[2] = {{c->of ? copyout_run : copyin_run, c, NULL, NULL, 1},
-                           {c->of ? raw_copyout_run : raw_copyin_run, c, raw_begin, raw_end, 1}};
+    bench_side sides[2] = {{c->of ? copyout_run : copyin_run, c},
+                           {c->of ? raw_copyout_run : raw_copyin_run, c, raw_begin, raw_end}};
     copies_make(c);
-    const bench_stats *stats = bench_compare(result, sides, 2, 1e-6);
+    bench_compare(result, sides, 2, 1e-6);
     bench_extra_add(result, "mib", (double)c->size / 1048576.0);
-    bench_extra_add(result, "gb_per_s", (double)c->size / stats[0].median);
-    bench_extra_add(result, "raw_gb_per_s", (double)c->size / stats[1].median);
-    bench_extra_add(result, "bandwidth_ratio", stats[1].median / stats[0].median);
 }
 
 #include "bench_cuda_facts.h"
@@ -430,7 +361,7 @@ static void copies(cuda *c, bench_result *result) {
 static const struct { void (*run)(cuda *c, bench_result *result); uint32_t lanes, of; } g_rows[] = {
     {replay_chain, 0, CHAIN}, {replay_chain, 0, 1}, {eager_exec, 0, 0}, {submit_one, 0, 0},
     {cross_stream_wait, 2, 0}, {copies, 0, 0}, {copies, 0, 1}, {wait_us, 0, 50}, {wait_us, 0, 100},
-    {wait_us, 0, 200}};
+    {wait_us, 0, 200}, {fact_hops, 0, 0}};
 
 static void row(bench_result *result) {
     static cuda c;
@@ -453,11 +384,5 @@ const bench bench_cuda_rows[] = {
     {"cuda.wait_50us", "ns", 1.2, row, 7},
     {"cuda.wait_100us", "ns", 1.2, row, 8},
     {"cuda.wait_200us", "ns", 1.2, row, 9},
-    {"cuda_fact.hops", "", BENCH_NONE, fact_row, 0},
-    {"cuda_fact.pending", "", BENCH_NONE, fact_row, 1},
-    {"cuda_fact.pinning", "", BENCH_NONE, fact_row, 2},
-    {"cuda_fact.ranges", "", BENCH_NONE, fact_row, 3},
-    {"cuda_fact.naps", "", BENCH_NONE, fact_naps},
-    {"cuda_fact.calls", "", BENCH_NONE, fact_row, 4},
-    {"cuda_fact.blocking", "", BENCH_NONE, fact_row, 5},
+    {"cuda_fact.hops", "", BENCH_NONE, row, 10},
     {0}};

@@ -1,31 +1,23 @@
 /* bench_cuda_raw.h - the other side of bench_cuda.c: CUDA's driver without hcq.
 
-   The functions have prototypes of our own and come from the driver's library,
-   as hcq's do, so that neither needs the toolkit. Both use the device's primary
-   context; it is current on a thread only while the raw side is measured.
+   In hcq's context, with its memory and kernels, but with streams, events and graphs of its own.
+   The functions have prototypes of our own and come from hcq's handle of the library, so
+   that nobody needs the toolkit. The context is current on a thread only while the raw side
+   is measured.
 */
 #pragma once
 
 #include "bench.h"
 #include "../mocks/cuda.h"
-#include "bench_cuda_ptx.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 
 typedef struct CUctx_st *raw_context;
 typedef struct CUstream_st *raw_stream;
 typedef struct CUevent_st *raw_event;
-typedef struct CUmod_st *raw_module;
 typedef struct CUfunc_st *raw_function;
 typedef struct CUgraph_st *raw_graph;
 typedef struct CUgraphNode_st *raw_node;
 typedef struct CUgraphExec_st *raw_exec;
 typedef unsigned long long raw_pointer;
-
-enum { RAW_MEMOPS_64 = 122 };
-enum { RAW_SPIN_EVENT = 2 };              /* takes no times */
 
 /* CUDA_KERNEL_NODE_PARAMS of 12.0; that of 11.4 is its beginning. */
 typedef struct raw_kernel_node {
@@ -42,30 +34,10 @@ typedef struct raw_kernel_node {
 
 /* member, what its exported name has behind it, parameters; all give a CUresult */
 #define RAW_FNS(X)                                                                         \
-    X(Init, "", (unsigned flags))                                                          \
-    X(DriverGetVersion, "", (int *version))                                                \
-    X(DeviceGetCount, "", (int *count))                                                    \
-    X(DeviceGet, "", (int *device, int ordinal))                                           \
-    X(DeviceGetName, "", (char *name, int size, int device))                               \
-    X(DeviceGetAttribute, "", (int *value, int attribute, int device))                     \
-    X(DevicePrimaryCtxRetain, "", (raw_context *context, int device))                      \
-    X(DevicePrimaryCtxRelease, "_v2", (int device))                                        \
     X(CtxPushCurrent, "_v2", (raw_context context))                                        \
     X(CtxPopCurrent, "_v2", (raw_context *context))                                        \
     X(CtxSynchronize, "", (void))                                                          \
-    X(MemAlloc, "_v2", (raw_pointer *pointer, size_t size))                                \
-    X(MemFree, "_v2", (raw_pointer pointer))                                               \
-    X(MemHostAlloc, "", (void **host, size_t size, unsigned flags))                        \
-    X(MemFreeHost, "", (void *host))                                                       \
-    X(MemHostRegister, "_v2", (void *host, size_t size, unsigned flags))                   \
-    X(MemHostUnregister, "", (void *host))                                                 \
-    X(MemHostGetDevicePointer, "_v2", (raw_pointer *pointer, void *host, unsigned flags))  \
     X(MemcpyAsync, "", (raw_pointer dst, raw_pointer src, size_t size, raw_stream stream)) \
-    X(MemsetD8Async, "", (raw_pointer dst, unsigned char value, size_t size, raw_stream s)) \
-    X(ModuleLoadDataEx, "", (raw_module *module, const void *image, unsigned count,        \
-                             int *options, void **values))                                 \
-    X(ModuleUnload, "", (raw_module module))                                               \
-    X(ModuleGetFunction, "", (raw_function *function, raw_module module, const char *name)) \
     X(LaunchKernel, "", (raw_function function, unsigned grid_x, unsigned grid_y,          \
                          unsigned grid_z, unsigned block_x, unsigned block_y,              \
                          unsigned block_z, unsigned shared_bytes, raw_stream stream,       \
@@ -77,9 +49,6 @@ typedef struct raw_kernel_node {
     X(EventCreate, "", (raw_event *event, unsigned flags))                                 \
     X(EventRecord, "", (raw_event event, raw_stream stream))                               \
     X(EventSynchronize, "", (raw_event event))                                             \
-    X(EventQuery, "", (raw_event event))                                                   \
-    X(EventDestroy, "_v2", (raw_event event))                                              \
-    X(StreamQuery, "", (raw_stream stream))                                                \
     X(GraphCreate, "", (raw_graph *graph, unsigned flags))                                 \
     X(GraphDestroy, "", (raw_graph graph))                                                 \
     X(GraphInstantiate, "WithFlags", (raw_exec *exec, raw_graph graph, unsigned long long flags)) \
@@ -91,30 +60,17 @@ typedef struct raw_kernel_node {
 #define RAW_OPTIONAL_FNS(X)                                                                \
     X(GraphAddKernelNode, "_v2", (raw_node *node, raw_graph graph, const raw_node *before,  \
                                   size_t count, const raw_kernel_node *params))            \
-    X(GraphExecKernelNodeSetParams, "_v2", (raw_exec exec, raw_node node,                  \
-                                            const raw_kernel_node *params))                \
     X(StreamWriteValue64, "_v2", (RAW_VALUE))                                              \
     X(StreamWaitValue64, "_v2", (RAW_VALUE))
 
 typedef struct raw {
-    void *library;
-    int device, version;
     raw_context context;
     raw_stream stream;
-    raw_module module;
-    raw_function tiny, hold;
-    int memops;                           /* writes and waits of 64 bits work */
-    int mock;                             /* not a driver */
+    raw_function tiny;
 #define RAW_MEMBER(name, suffix, params) int (*name) params;
     RAW_FNS(RAW_MEMBER)
     RAW_OPTIONAL_FNS(RAW_MEMBER)
 } raw;
-
-/* Pinned memory, for both to see. */
-typedef struct raw_pinned {
-    uint64_t *host;
-    raw_pointer address;
-} raw_pinned;
 
 static void raw_check(int result, const char *what) {
     if (result != 0) {
@@ -145,45 +101,13 @@ static void raw_mock_hold(const void *args, const hcq_block *block) {
     raw_mock_tiny(&a, block);
 }
 
+/* ---- opening ------------------------------------------------------------- */
+
 /* Object pointer to function pointer, which ISO C has no cast for. */
 static int raw_find(void *library, const char *name, void *fn) {
     void *symbol = dlsym(library, name);
     memcpy(fn, &symbol, sizeof symbol);
     return symbol != NULL;
-}
-
-/* ---- opening ------------------------------------------------------------- */
-
-/* Returns NULL, or what is missing. */
-static const char *raw_load(raw *r) {
-    mock_cuda_api mock;
-    *r = (raw){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
-    if (r->library == NULL) {
-        return "no libcuda.so.1";
-    }
-#define RAW_LOAD(name, suffix, params)                          \
-    if (!raw_find(r->library, "cu" #name suffix, &r->name)) {   \
-        return "the driver lacks cu" #name suffix;              \
-    }
-    RAW_FNS(RAW_LOAD)
-#define RAW_LOAD_OPTIONAL(name, suffix, params) raw_find(r->library, "cu" #name suffix, &r->name);
-    RAW_OPTIONAL_FNS(RAW_LOAD_OPTIONAL)
-    if (r->GraphAddKernelNode == NULL) {
-        raw_find(r->library, "cuGraphAddKernelNode", &r->GraphAddKernelNode);
-        raw_find(r->library, "cuGraphExecKernelNodeSetParams", &r->GraphExecKernelNodeSetParams);
-    }
-    r->mock = mock_cuda_load(r->library, &mock);
-    if (r->mock) {
-        mock.kernel("bench_tiny", raw_mock_tiny);
-        mock.kernel("bench_hold", raw_mock_hold);
-    }
-    return NULL;
-}
-
-static raw_stream raw_stream_make(raw *r) {
-    raw_stream stream;
-    RAW(r, StreamCreateWithPriority(&stream, 1, 0));
-    return stream;
 }
 
 static void raw_enter(raw *r) { RAW(r, CtxPushCurrent(r->context)); }
@@ -193,64 +117,47 @@ static void raw_leave(raw *r) {
     RAW(r, CtxPopCurrent(&context));
 }
 
-/* Opens the first device. Its context is current when this returns.
-   Returns NULL, or what is missing. */
-static const char *raw_open(raw *r) {
-    const char *missing = raw_load(r);
-    int memops = 0, count = 0;
-    if (missing != NULL) {
-        return missing;
+static raw_stream raw_stream_make(raw *r) {
+    raw_stream stream;
+    RAW(r, StreamCreateWithPriority(&stream, 1, 0));
+    return stream;
+}
+
+/* On hcq's device, before it has programs. */
+static void raw_open(raw *r, const hcq_cuda_info *on) {
+    mock_cuda_api mock;
+    *r = (raw){.context = on->context};
+#define RAW_LOAD(name, suffix, params)                           \
+    if (!raw_find(on->library, "cu" #name suffix, &r->name)) {   \
+        bench_die("the driver lacks cu" #name suffix);           \
     }
-    if (r->Init(0) != 0 || r->DeviceGetCount(&count) != 0 || count == 0) {
-        return "the driver finds no device";
+    RAW_FNS(RAW_LOAD)
+#define RAW_LOAD_OPTIONAL(name, suffix, params) raw_find(on->library, "cu" #name suffix, &r->name);
+    RAW_OPTIONAL_FNS(RAW_LOAD_OPTIONAL)
+    if (r->GraphAddKernelNode == NULL) {
+        raw_find(on->library, "cuGraphAddKernelNode", &r->GraphAddKernelNode);
     }
-    RAW(r, DeviceGet(&r->device, 0));
-    RAW(r, DriverGetVersion(&r->version));
-    RAW(r, DevicePrimaryCtxRetain(&r->context, r->device));
+    if (mock_cuda_load(on->library, &mock)) {
+        mock.kernel("bench_tiny", raw_mock_tiny);
+        mock.kernel("bench_hold", raw_mock_hold);
+    }
     raw_enter(r);
-    RAW(r, ModuleLoadDataEx(&r->module, bench_cuda_ptx, 0, NULL, NULL));
-    RAW(r, ModuleGetFunction(&r->tiny, r->module, "bench_tiny"));
-    RAW(r, ModuleGetFunction(&r->hold, r->module, "bench_hold"));
     r->stream = raw_stream_make(r);
-    r->memops = r->StreamWriteValue64 != NULL && r->StreamWaitValue64 != NULL &&
-                r->DeviceGetAttribute(&memops, RAW_MEMOPS_64, r->device) == 0 && memops != 0;
-    return NULL;
+    raw_leave(r);
 }
 
 /* The context has to be current; with it goes what is left in it. */
 static void raw_close(raw *r) {
     RAW(r, CtxSynchronize());
     RAW(r, StreamDestroy(r->stream));
-    RAW(r, ModuleUnload(r->module));
     raw_leave(r);
-    RAW(r, DevicePrimaryCtxRelease(r->device));
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-/* Zeroed memory of the device. */
-static raw_pointer raw_memory(raw *r, size_t size) {
-    raw_pointer pointer;
-    RAW(r, MemAlloc(&pointer, size));
-    RAW(r, MemsetD8Async(pointer, 0, size, r->stream));
-    RAW(r, StreamSynchronize(r->stream));
-    return pointer;
-}
-
-static raw_pinned raw_pinned_make(raw *r, size_t size) {
-    raw_pinned p;
-    void *host;
-    RAW(r, MemHostAlloc(&host, size, 3)); /* portable, mapped */
-    RAW(r, MemHostGetDevicePointer(&p.address, host, 0));
-    p.host = (uint64_t *)memset(host, 0, size);
-    return p;
 }
 
 /* ---- commands ------------------------------------------------------------ */
 
-static raw_event raw_event_make(raw *r, unsigned flags) {
+static raw_event raw_event_make(raw *r) {
     raw_event event;
-    RAW(r, EventCreate(&event, flags));
+    RAW(r, EventCreate(&event, 2));       /* takes no times */
     return event;
 }
 
@@ -269,27 +176,15 @@ static void raw_finish(raw *r, raw_stream stream) {
 
 /* ---- graphs -------------------------------------------------------------- */
 
-static raw_kernel_node raw_tiny_node(const raw *r, void **values) {
-    return (raw_kernel_node){.function = r->tiny, .grid = {1, 1, 1}, .block = {1, 1, 1},
-                             .params = values};
-}
-
 /* Adds a kernel behind `before` (NULL: the first node). */
 static raw_node raw_add_tiny(raw *r, raw_graph graph, raw_node before, raw_pointer counter) {
     raw_node node;
     uint32_t step = 1;
     void *values[2] = {&counter, &step};
-    const raw_kernel_node params = raw_tiny_node(r, values);
+    const raw_kernel_node params = {.function = r->tiny, .grid = {1, 1, 1}, .block = {1, 1, 1},
+                                    .params = values};
     RAW(r, GraphAddKernelNode(&node, graph, &before, before == NULL ? 0 : 1, &params));
     return node;
-}
-
-/* Changes it. */
-static void raw_set_tiny(raw *r, raw_exec exec, raw_node node, raw_pointer counter) {
-    uint32_t step = 1;
-    void *values[2] = {&counter, &step};
-    const raw_kernel_node params = raw_tiny_node(r, values);
-    RAW(r, GraphExecKernelNodeSetParams(exec, node, &params));
 }
 
 /* Instantiates the graph and gives it to the device, so that no launch does. */
@@ -299,9 +194,4 @@ static raw_exec raw_instantiate(raw *r, raw_graph graph) {
     RAW(r, GraphUpload(exec, r->stream));
     raw_finish(r, r->stream);
     return exec;
-}
-
-static void raw_graph_free(raw *r, raw_exec exec, raw_graph graph) {
-    RAW(r, GraphExecDestroy(exec));
-    RAW(r, GraphDestroy(graph));
 }

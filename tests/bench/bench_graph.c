@@ -155,8 +155,7 @@ static void patch(bench_result *result) {
     patch_run(&g, CHECKED);
     graph_check(&g, "graph.patch");
     bench_side sides[2] = {{patch_run, &g}, {graph_replay, &g}};
-    const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
-    bench_extra_add(result, "patch_ns", (stats[0].median - stats[1].median) / g.patches);
+    bench_compare(result, sides, 2, 1.0);
     bench_note(result, "itself with nothing changed");
     graph_close(&g, "graph.patch");
 }
@@ -190,9 +189,6 @@ typedef struct two {
     uint64_t value;                       /* no signal is above it between two launches */
     uint32_t updates[2][CHAIN / GROUP];   /* of each queue: its waits and signals in order */
     uint32_t update_count[2];
-    bench_node nodes[CHAIN];              /* the same as a loop */
-    pair_args args[CHAIN];
-    uint64_t loop_own[2], loop_mail[CHAIN / GROUP];
 } two;
 
 static hcq_buffer two_mail(const two *t, uint32_t i) {
@@ -213,12 +209,6 @@ static void two_open(two *t) {
     }
     t->graph.device = t->device[0];
     t->mail = bench_buffer(t->device[0], CHAIN / GROUP * MAIL_STRIDE);
-    for (uint32_t i = 0; i < CHAIN; i++) {
-        t->args[i].own = (uint64_t)(uintptr_t)&t->loop_own[i % 2];
-        t->args[i].other = (uint64_t)(uintptr_t)&t->loop_mail[i / GROUP];
-        t->nodes[i].fn = g_functions[call_kind_of(i)];
-        t->nodes[i].args = &t->args[i];
-    }
 }
 
 /* Records call i. */
@@ -286,18 +276,21 @@ BENCH_RUN(two_queues_run, two, t) {
     CHECK(hcq_wait(done, 2, HCQ_ALL, HCQ_FOREVER));
 }
 
-/* Launches from zero leave the counters that the loop leaves. */
+/* Launches from zero leave the counters that as many calls one after another leave. */
 static void two_check(two *t, void (*run)(void *, uint64_t), const char *name) {
     enum { TIMES = 100 };
     static const uint64_t zero;
-    memset(t->loop_own, 0, sizeof t->loop_own);
-    memset(t->loop_mail, 0, sizeof t->loop_mail);
+    uint64_t own[2] = {0, 0}, mail = 0;
     CHECK(hcq_copyin(t->own[0], &zero, sizeof zero));
     CHECK(hcq_copyin(t->own[1], &zero, sizeof zero));
-    bench_loop_run(t->nodes, TIMES);
+    for (uint32_t i = 0; i < TIMES * CHAIN; i++) {
+        call_kind kind = call_kind_of(i % CHAIN);
+        own[i % 2] += kind == CALL_TAKE ? mail : 1;
+        mail = kind == CALL_POST ? own[i % 2] : mail;
+    }
     run(t, TIMES);
-    bench_counter(read_word(t->own[0]), t->loop_own[0], name);
-    bench_counter(read_word(t->own[1]), t->loop_own[1], name);
+    bench_counter(read_word(t->own[0]), own[0], name);
+    bench_counter(read_word(t->own[1]), own[1], name);
 }
 
 static void replay_two_devices(bench_result *result) {
@@ -307,11 +300,9 @@ static void replay_two_devices(bench_result *result) {
     two_record_queues(&t);
     two_check(&t, bench_chain_replay, "graph");
     two_check(&t, two_queues_run, "queues");
-    bench_side sides[3] = {
-        {bench_chain_replay, &t}, {two_queues_run, &t}, {bench_loop_run, t.nodes}};
-    const bench_stats *stats = bench_compare(result, sides, 3, g_per_call);
+    bench_side sides[2] = {{bench_chain_replay, &t}, {two_queues_run, &t}};
+    bench_compare(result, sides, 2, g_per_call);
     two_check(&t, bench_chain_replay, "graph");
-    bench_extra_add(result, "loop_ns", stats[2].median * g_per_call);
     bench_note(result, "two queues and 100 signals by hand");
     bench_chain_close(&t.graph);
     CHECK(hcq_close(t.device[1]));
@@ -319,14 +310,13 @@ static void replay_two_devices(bench_result *result) {
 
 /* ---- profile ------------------------------------------------------------- */
 /* There is no library without the profile to compare with: the other side is a
-   device of the same library on which none was ever started. Two of them, so
-   that the ratio of these shows what the machine alone can do to a ratio.
+   device of the same library on which none was ever started.
 
    One long comparison would not do: where a queue happens to lie in memory is
    worth some per cent. So the devices are opened anew in each round, in another
    order, and take turns in samples of a quarter of a millisecond. */
 
-enum { PROFILED, NEVER, NEVER_EITHER, PROFILE_SIDES, SAMPLE_LAUNCHES = 150, WAKE_LAUNCHES = 50 };
+enum { PROFILED, NEVER, PROFILE_SIDES, SAMPLE_LAUNCHES = 150, WAKE_LAUNCHES = 50 };
 
 static void profile_open(graph *graphs, uint32_t round, int on) {
     for (uint32_t i = 0; i < PROFILE_SIDES; i++) {
@@ -372,8 +362,7 @@ static void profile_round(uint32_t round, int on, uint32_t samples, double *medi
    between two rounds than what is looked for. */
 static void profile(bench_result *result) {
     const int on = result->number != 0;
-    double ours[BENCH_MAX_PASSES], peer[BENCH_MAX_PASSES], noise[BENCH_MAX_PASSES];
-    double medians[PROFILE_SIDES];
+    double ours[BENCH_MAX_PASSES], peer[BENCH_MAX_PASSES], medians[PROFILE_SIDES];
     bench_stats stats[2];
     uint32_t rounds = bench_of(2, 9, BENCH_MAX_PASSES);
     uint32_t samples = bench_of(4, 60, 120);
@@ -381,15 +370,10 @@ static void profile(bench_result *result) {
         profile_round(r, on, samples, medians);
         ours[r] = medians[PROFILED];
         peer[r] = medians[NEVER];
-        noise[r] = medians[NEVER_EITHER] / medians[NEVER];
     }
     bench_stats_make(&stats[0], ours, rounds);
     bench_stats_make(&stats[1], peer, rounds);
     result->ratio = bench_report(result, &stats[0], &stats[1], 1.0);
-    bench_extra_add(result, "noise_ratio", bench_median(noise, rounds));
-    if (on) {
-        bench_extra_add(result, "event_ns", result->ours - result->peer);
-    }
     bench_note(result, on ? "recording, against a device that never started it"
                           : "started and stopped, against a device that never started it");
 }

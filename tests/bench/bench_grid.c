@@ -130,12 +130,12 @@ static uint64_t run_time(void (*run)(void *, uint64_t), grid *g) {
     return bench_now() - start;
 }
 
-/* The faster of both peers is the peer: the second and third of `stats`. */
-static void report_best(bench_result *result, const bench_stats *stats, double scale) {
-    static const char *const notes[2] = {"OpenMP static", "OpenMP dynamic"};
-    uint32_t best = stats[2].median < stats[1].median ? 2 : 1;
-    bench_report(result, &stats[0], &stats[best], scale);
-    bench_note(result, notes[best - 1]);
+/* The better of the peers is the peer. */
+static void report_best(bench_result *result, const bench_stats *ours, const bench_stats *fixed,
+                        const bench_stats *dynamic, double scale) {
+    int best = dynamic != NULL && (fixed == NULL || dynamic->median < fixed->median);
+    bench_report(result, ours, best ? dynamic : fixed, scale);
+    bench_note(result, best ? "OpenMP dynamic" : fixed != NULL ? "OpenMP static" : "no OpenMP");
 }
 
 /* A schedule that is off by a factor of two at the first look (a million tiny
@@ -144,22 +144,13 @@ static void grid_measure(grid *g, bench_result *result) {
     const double ms = 1e-6 / GRIDS;
     bench_side sides[3] = {{bench_chain_replay, g}, {openmp_static, g}, {openmp_dynamic, g}};
     bench_stats stats[3];
-    if (g_peers == 0) {
-        bench_compare(result, sides, 1, ms);
-        bench_note(result, "no OpenMP");
-        return;
-    }
-    uint64_t fixed = run_time(openmp_static, g), dynamic = run_time(openmp_dynamic, g);
-    if (fixed > 2 * dynamic || dynamic > 2 * fixed) {
-        sides[1] = sides[dynamic < fixed ? 2 : 1];
-        bench_compare(result, sides, 2, ms);
-        bench_note(result, dynamic < fixed ? "OpenMP dynamic" : "OpenMP static");
-        return;
-    }
-    bench_throughput(sides, 3, stats);
-    report_best(result, stats, ms);
-    bench_extra_add(result, "openmp_static_ms", stats[1].median * ms);
-    bench_extra_add(result, "openmp_dynamic_ms", stats[2].median * ms);
+    uint64_t fixed = g_peers ? run_time(openmp_static, g) : 0;
+    uint64_t dynamic = g_peers ? run_time(openmp_dynamic, g) : 0;
+    uint32_t statics = g_peers && fixed <= 2 * dynamic, dynamics = g_peers && dynamic <= 2 * fixed;
+    sides[1] = sides[statics ? 1 : 2];
+    bench_throughput(sides, 1 + statics + dynamics, stats);
+    report_best(result, &stats[0], statics ? &stats[1] : NULL,
+                dynamics ? &stats[1 + statics] : NULL, ms);
 }
 
 /* ---- the benches --------------------------------------------------------- */
@@ -216,16 +207,12 @@ static void busy(bench_result *result) {
     for (uint32_t i = 0; i < count; i++) {
         bench_thread(&hogs[i], hog_thread, NULL);
     }
-    bench_passes(passes, 1 + g_peers, &g, bench_of(1, 7, 15), 0, stats);
+    bench_passes(passes, 1 + g_peers, &g, bench_of(1, 7, 15), stats);
     g_hogs_stop = 1;
     for (uint32_t i = 0; i < count; i++) {
         pthread_join(hogs[i], NULL);
     }
-    if (g_peers == 0) {
-        bench_report(result, &stats[0], NULL, 1e-6);
-    } else {
-        report_best(result, stats, 1e-6);
-    }
+    report_best(result, &stats[0], g_peers ? &stats[1] : NULL, g_peers ? &stats[2] : NULL, 1e-6);
     bench_chain_close(&g.on);
 }
 

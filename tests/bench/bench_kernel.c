@@ -5,7 +5,6 @@
 
 #include "bench_kernel.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +109,7 @@ static void kernel_row(bench_result *result) {
         if (memcmp(memory[0], memory[1], BYTES) != 0) {
             bench_die("kernel %u of %s: another result", (unsigned)result->number, names[i]);
         }
-        bench_passes(passes, 2, tasks, bench_of(2, 9, 25), 0, stats);
+        bench_passes(passes, 2, tasks, bench_of(2, 9, 25), stats);
         double ratio = stats[0].median / stats[1].median;
         bench_extra_add(result, keys[i], ratio);
         if (ratio > most) {
@@ -141,13 +140,9 @@ static void shader_row(bench_result *result) {
                                             HCQ_PROGRAM(matmul), HCQ_PROGRAM(reduce)};
     bench_chain chains[2];
     hcq_buffer dst[2], a, b;
-    hcq_device *device;
     bench_place_threads(BENCH_FIRST);
-    hcq_result opened = hcq_open("VULKAN", NULL, &device);
-    if (opened != HCQ_OK) {
-        char text[100];
-        snprintf(text, sizeof text, "SKIP: VULKAN: %s", hcq_result_text(opened));
-        bench_note(result, text);
+    hcq_device *device = bench_open("VULKAN", (hcq_device_desc){0}, result);
+    if (device == NULL) {
         return;
     }
     a = bench_buffer(device, BYTES);
@@ -175,7 +170,7 @@ static void shader_row(bench_result *result) {
     if (memcmp(dst[0].host, dst[1].host, BYTES) != 0) {
         bench_die("shader %u: another result", (unsigned)result->number);
     }
-    const bench_side sides[2] = {{bench_chain_replay, &chains[0]}, {bench_chain_replay, &chains[1]}};
+    bench_side sides[2] = {{bench_chain_replay, &chains[0]}, {bench_chain_replay, &chains[1]}};
     bench_compare(result, sides, 2, 1e-3 / GRIDS);
     CHECK(hcq_close(device));
 }

@@ -19,7 +19,6 @@ typedef struct parked {
     uint32_t held;                        /* at a time */
     int many_sets;
     uint16_t order[TOTAL];                /* shuffled within each `held` */
-    uint64_t release_ns, releases;        /* without the submits */
 } parked;
 
 static void parked_open(parked *p, bench_chain *chain, uint32_t held, int many_sets) {
@@ -53,7 +52,6 @@ static void group(parked *p, const uint16_t *order) {
                             .signal_count = p->many_sets ? 0 : 1, .flags = HCQ_UNORDERED};
         CHECK(hcq_submit(p->chain->device, &s, 1, NULL));
     }
-    uint64_t start = bench_now();
     if (p->many_sets) {
         for (uint32_t i = 0; i < p->held; i++) {
             CHECK(hcq_signal_set(p->signal, first + i));
@@ -64,8 +62,6 @@ static void group(parked *p, const uint16_t *order) {
         CHECK(hcq_signal_set(p->signal, first));
         CHECK(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER));
     }
-    p->release_ns += bench_now() - start;
-    p->releases += p->held;
     p->value = first + p->held - (p->many_sets ? 1 : 0);
 }
 
@@ -87,11 +83,8 @@ static void parked_row(bench_result *result) {
     parked_run(&few, 1);
     CHECK(hcq_copyout(&value, chain.counter, sizeof value));
     bench_counter(value, 2 * TOTAL, "parked");
-    many.release_ns = many.releases = few.release_ns = few.releases = 0;
     bench_side sides[2] = {{parked_run, &many}, {parked_run, &few}};
     bench_compare(result, sides, 2, 1.0 / TOTAL);
-    bench_extra_add(result, "release_10000_ns", (double)many.release_ns / (double)many.releases);
-    bench_extra_add(result, "release_100_ns", (double)few.release_ns / (double)few.releases);
     bench_note(result, "itself with 100 held instead of 10,000");
     bench_chain_close(&chain);
 }

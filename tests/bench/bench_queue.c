@@ -6,7 +6,6 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -122,69 +121,84 @@ static void replay_1000_tbb(bench_result *result) {
 #endif
 
 /* ---- the hand-written ring ----------------------------------------------- */
-/* One producer, one consumer, a power of two of slots. The consumer spins, runs
-   what it finds and raises `head`; the producer spins on that. This is the
-   least that a submit, run, see round trip between two threads can cost. */
+/* One producer, one consumer, a power of two of slots. The consumer waits for `tail`, runs
+   what it finds and raises `head`; the producer waits for that. If both spin this is the least
+   that a submit, run, see round trip between two threads can cost; if both sleep, with two
+   words and four calls of futex, the least that one can which sleeps. */
 
 enum { RING_SLOTS = 256, BURST = 64 };
 
 typedef struct ring {
-    _Alignas(64) _Atomic uint64_t tail;
-    _Alignas(64) _Atomic uint64_t head;
+    _Alignas(64) _Atomic uint32_t tail;
+    _Alignas(64) _Atomic uint32_t head;
     _Alignas(64) bench_node slots[RING_SLOTS];
+    int sleeps;
     _Atomic int stop;
     pthread_t thread;
     bench_tiny_args args;
     uint64_t counter;
 } ring;
 
-static inline void pause_cpu(void) {
+static inline void ring_wait(const ring *r, _Atomic uint32_t *word, uint32_t seen) {
+    if (r->sleeps) {
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+        return;
+    }
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
 }
 
+static inline void ring_raise(const ring *r, _Atomic uint32_t *word, uint32_t value) {
+    atomic_store_explicit(word, value, memory_order_release);
+    if (r->sleeps) {
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+}
+
 static void ring_push(ring *r, hcq_cpu_fn fn, const void *args) {
-    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     bench_node *slot = &r->slots[tail % RING_SLOTS];
     slot->fn = fn;
     slot->args = args;
-    atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
+    ring_raise(r, &r->tail, tail + 1);
 }
 
 static void ring_drain(ring *r) {
-    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    while (atomic_load_explicit(&r->head, memory_order_acquire) < tail) {
-        pause_cpu();
+    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed), head;
+    while ((head = atomic_load_explicit(&r->head, memory_order_acquire)) != tail) {
+        ring_wait(r, &r->head, head);
     }
 }
 
 static void *ring_thread(void *ctx) {
     ring *r = (ring *)ctx;
-    uint64_t head = 0;
-    while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
-        uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
-        while (head < tail) {
-            const bench_node *slot = &r->slots[head % RING_SLOTS];
-            slot->fn(slot->args, &g_block);
-            head++;
-            atomic_store_explicit(&r->head, head, memory_order_release);
+    uint32_t head = 0;
+    for (;;) {
+        uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+        if (atomic_load_explicit(&r->stop, memory_order_relaxed)) {
+            return NULL;
         }
-        pause_cpu();
+        if (head == tail) {
+            ring_wait(r, &r->tail, tail);
+            continue;
+        }
+        const bench_node *slot = &r->slots[head % RING_SLOTS];
+        slot->fn(slot->args, &g_block);
+        ring_raise(r, &r->head, ++head);
     }
-    return NULL;
 }
 
 static void ring_begin(void *ctx) {
     ring *r = (ring *)ctx;
-    memset(r, 0, sizeof *r);
-    r->args.counter = (uint64_t)(uintptr_t)&r->counter;
+    *r = (ring){.sleeps = r->sleeps, .args = {(uint64_t)(uintptr_t)&r->counter}};
     bench_thread(&r->thread, ring_thread, r);
 }
 
 static void ring_end(void *ctx) {
     ring *r = (ring *)ctx;
     atomic_store(&r->stop, 1);
+    ring_raise(r, &r->tail, atomic_load(&r->tail) + 1);
     pthread_join(r->thread, NULL);
 }
 
@@ -193,69 +207,52 @@ BENCH_RUN(ring_roundtrip, ring, r) {
     ring_drain(r);
 }
 
+static bench_side ring_side(int sleeps) {
+    ring *r = (ring *)bench_alloc(sizeof *r, 64);
+    r->sleeps = sleeps;
+    return (bench_side){.run = ring_roundtrip, .ctx = r, .begin = ring_begin, .end = ring_end};
+}
+
+bench_side bench_pingpong(void) { return ring_side(1); }
+
 /* ---- submit call --------------------------------------------------------- */
 /* Bursts of 64 submits while the other thread is awake and works them off; only
    the calls are timed, the wait for the burst is not. */
 
-typedef struct bursts {
-    bench_chain chain;
-    ring *ring;
-} bursts;
-
-static uint64_t hcq_burst(bursts *b) {
+static double hcq_burst(void *ctx) {
+    const bench_chain *chain = (const bench_chain *)ctx;
     hcq_point done = {{0}, 0};
-    bench_submit_and_wait(b->chain.queue, b->chain.device);
+    bench_submit_and_wait(chain->queue, chain->device);
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < BURST; i++) {
-        hcq_queue_submit(b->chain.queue, b->chain.device, &done);
+        hcq_queue_submit(chain->queue, chain->device, &done);
     }
     uint64_t end = bench_now();
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    return end - start;
+    return (double)(end - start) / BURST;
 }
 
-static uint64_t ring_burst(bursts *b) {
-    ring_roundtrip(b->ring, 1);
+static double ring_burst(void *ctx) {
+    ring *r = (ring *)ctx;
+    ring_roundtrip(r, 1);
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < BURST; i++) {
-        ring_push(b->ring, bench_tiny, &b->ring->args);
+        ring_push(r, bench_tiny, &r->args);
     }
     uint64_t end = bench_now();
-    ring_drain(b->ring);
-    return end - start;
-}
-
-/* 300 bursts, after 1000 to warm up. */
-static double burst_pass(bursts *b, uint64_t (*burst)(bursts *)) {
-    uint64_t sum = 0;
-    uint32_t warm = bench_of(10, 1000, 1000), count = bench_of(3, 300, 300);
-    for (uint32_t i = 0; i < warm + count; i++) {
-        uint64_t ns = burst(b);
-        sum += i < warm ? 0 : ns;
-    }
-    return (double)sum / ((double)count * BURST);
-}
-
-static double hcq_pass(void *ctx) { return burst_pass((bursts *)ctx, hcq_burst); }
-
-static double ring_pass(void *ctx) {
-    bursts *b = (bursts *)ctx;
-    ring_begin(b->ring);
-    double ns = burst_pass(b, ring_burst);
-    ring_end(b->ring);
-    return ns;
+    ring_drain(r);
+    return (double)(end - start) / BURST;
 }
 
 static void submit_call(bench_result *result) {
-    static double (*const passes[2])(void *) = {hcq_pass, ring_pass};
-    bench_stats stats[2];
-    bursts b = {.ring = (ring *)bench_alloc(sizeof(ring), 64)};
-    bench_chain_open(&b.chain, 1);
-    bench_passes(passes, 2, &b, bench_of(2, BENCH_MAX_PASSES / 2, BENCH_MAX_PASSES), 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
+    bench_chain chain;
+    bench_chain_open(&chain, 1);
+    bench_side sides[2] = {{.ctx = &chain, .sample = hcq_burst}, ring_side(0)};
+    sides[1].sample = ring_burst;
+    bench_compare(result, sides, 2, 1.0);
     bench_note(result, "push into a two-thread ring");
-    bench_chain_close(&b.chain);
-    free(b.ring);
+    bench_chain_close(&chain);
+    free(sides[1].ctx);
 }
 
 /* ---- round trips --------------------------------------------------------- */
@@ -271,76 +268,7 @@ static void roundtrip(bench_result *result, bench_side peer, const char *note) {
 }
 
 static void roundtrip_spin(bench_result *result) {
-    bench_side peer = {ring_roundtrip, bench_alloc(sizeof(ring), 64), ring_begin, ring_end};
-    roundtrip(result, peer, "two-thread spinning ring");
-}
-
-/* Two words and four system calls: the least a sleeping round trip can do. */
-typedef struct pingpong {
-    _Alignas(64) _Atomic uint32_t request;
-    _Alignas(64) _Atomic uint32_t done;
-    bench_node job;
-    _Atomic int stop;
-    pthread_t thread;
-    bench_tiny_args args;
-    uint64_t counter;
-} pingpong;
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static void *pingpong_thread(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
-    uint32_t seen = 0;
-    for (;;) {
-        while (atomic_load_explicit(&p->request, memory_order_acquire) == seen) {
-            futex_wait(&p->request, seen);
-        }
-        if (atomic_load_explicit(&p->stop, memory_order_relaxed)) {
-            return NULL;
-        }
-        seen++;
-        p->job.fn(p->job.args, &g_block);
-        atomic_store_explicit(&p->done, seen, memory_order_release);
-        futex_wake(&p->done);
-    }
-}
-
-BENCH_RUN(pingpong_roundtrip, pingpong, p) {
-    uint32_t before = atomic_load_explicit(&p->done, memory_order_relaxed);
-    p->job.fn = bench_tiny;
-    p->job.args = &p->args;
-    atomic_store_explicit(&p->request, before + 1, memory_order_release);
-    futex_wake(&p->request);
-    while (atomic_load_explicit(&p->done, memory_order_acquire) == before) {
-        futex_wait(&p->done, before);
-    }
-}
-
-static void pingpong_begin(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
-    memset(p, 0, sizeof *p);
-    p->args.counter = (uint64_t)(uintptr_t)&p->counter;
-    bench_thread(&p->thread, pingpong_thread, p);
-}
-
-static void pingpong_end(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
-    atomic_store(&p->stop, 1);
-    atomic_fetch_add(&p->request, 1);
-    futex_wake(&p->request);
-    pthread_join(p->thread, NULL);
-}
-
-bench_side bench_pingpong(void) {
-    bench_side side = {pingpong_roundtrip, bench_alloc(sizeof(pingpong), 64), pingpong_begin,
-                       pingpong_end};
-    return side;
+    roundtrip(result, ring_side(0), "two-thread spinning ring");
 }
 
 /* Both sides on one processor, set before the device is opened: there nobody
@@ -357,47 +285,36 @@ static void roundtrip_sleep(bench_result *result) {
 
 enum { UPDATES = 100 };
 
-typedef struct update_times { double call, submit; } update_times;
-
-static update_times update_round(bench_chain *chain, uint32_t updates) {
-    static uint32_t turn;
-    update_times t;
+static double plain_submit(void *ctx) {
+    const bench_chain *chain = (const bench_chain *)ctx;
     hcq_point done;
-    hcq_dims grid = hcq_dim(1 + turn++ / 2 % 2, 1, 1); /* never what it was before */
     uint64_t start = bench_now();
-    for (uint32_t i = 0; i < updates; i++) {
-        hcq_queue_update_exec(chain->queue, i * (BENCH_CHAIN / UPDATES), &grid, NULL);
-    }
-    uint64_t middle = bench_now();
     CHECK(hcq_queue_submit(chain->queue, chain->device, &done));
     uint64_t end = bench_now();
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    t.call = (double)(middle - start);
-    t.submit = (double)(end - middle);
-    return t;
+    return (double)(end - start);
+}
+
+static double updates_and_submit(void *ctx) {
+    static uint32_t turn;
+    const bench_chain *chain = (const bench_chain *)ctx;
+    hcq_dims grid = hcq_dim(1 + turn++ % 2, 1, 1); /* never what it was before */
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < UPDATES; i++) {
+        hcq_queue_update_exec(chain->queue, i * (BENCH_CHAIN / UPDATES), &grid, NULL);
+    }
+    uint64_t end = bench_now();
+    return (double)(end - start) + plain_submit(ctx);
 }
 
 static void update_exec(bench_result *result) {
-    enum { ROUNDS = 4000 };
-    static double call[ROUNDS], submit[ROUNDS], plain[ROUNDS];
+    bench_stats stats[2];
     bench_chain chain;
-    uint32_t rounds = bench_of(10, ROUNDS, ROUNDS);
     bench_chain_open(&chain, BENCH_CHAIN);
-    for (uint32_t i = 0; i < rounds / 2; i++) {
-        update_round(&chain, i % 2 == 0 ? UPDATES : 0);
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-        update_times with = update_round(&chain, UPDATES);
-        update_times none = update_round(&chain, 0);
-        call[i] = with.call - none.call;
-        submit[i] = with.submit;
-        plain[i] = none.submit;
-    }
-    double per_call = bench_median(call, rounds) / UPDATES;
-    double share = (bench_median(submit, rounds) - bench_median(plain, rounds)) / UPDATES;
-    result->ours = per_call + share;
-    bench_extra_add(result, "call_ns", per_call);
-    bench_extra_add(result, "submit_share_ns", share);
+    bench_side sides[2] = {{.ctx = &chain, .sample = updates_and_submit},
+                           {.ctx = &chain, .sample = plain_submit}};
+    bench_throughput(sides, 2, stats);
+    result->ours = (stats[0].median - stats[1].median) / UPDATES;
     bench_chain_close(&chain);
 }
 

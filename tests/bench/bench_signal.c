@@ -55,20 +55,16 @@ BENCH_RUN(wait_run, const hcq_point, point) {
     CHECK(hcq_wait(point, 1, HCQ_ALL, HCQ_FOREVER));
 }
 
-/* The point of a submission that is over; an extra key has that of a signal. */
+/* The point of a submission that is over. */
 static void wait_reached(bench_result *result) {
     bench_chain chain;
     guarded g = {.lock = PTHREAD_MUTEX_INITIALIZER};
     hcq_point done;
-    hcq_signal signal;
     bench_chain_open(&chain, 1);
-    CHECK(hcq_signal_create(chain.device, 7, &signal));
-    hcq_point set = hcq_at(signal, 7);
     CHECK(hcq_queue_submit(chain.queue, chain.device, &done));
     wait_run(&done, 1);
-    bench_side sides[3] = {{wait_run, &done}, {guarded_read, &g}, {wait_run, &set}};
-    const bench_stats *stats = bench_compare(result, sides, 3, 1.0);
-    bench_extra_add(result, "signal_ns", stats[2].median);
+    bench_side sides[2] = {{wait_run, &done}, {guarded_read, &g}};
+    bench_compare(result, sides, 2, 1.0);
     bench_note(result, "load under an uncontended pthread mutex");
     bench_chain_close(&chain);
 }

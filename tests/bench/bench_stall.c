@@ -1,14 +1,11 @@
 /* bench_stall.c - how long a call on an idle device takes while another thread
-   does something long on another device: p99.9 and worst of hcq_signal_set, less
-   those of a quiet run. A sample in which the caller had to sleep, on the core's
-   lock, is counted apart: on a busy machine others are late for want of a CPU. */
-#define _GNU_SOURCE                       /* RUSAGE_THREAD */
+   does something long on another device: p99.9 of hcq_signal_set, less that of a
+   quiet run. */
 
 #include "bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 /* What the other thread does, and to what. */
 typedef struct stall {
@@ -19,7 +16,6 @@ typedef struct stall {
     const char *library;
     int stop;                             /* atomic, like the next */
     uint32_t rounds;
-    double p999, worst, slept;            /* us */
 } stall;
 
 static void work_quiet(const stall *s) {
@@ -68,32 +64,19 @@ static void *stall_run(void *user) {
     return NULL;
 }
 
-static long sleeps_of_thread(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nvcsw;
-}
-
 /* One set each 20 us or so, until at least two rounds of the other thread are over. */
-static void stall_measure(stall *s, hcq_signal signal, uint64_t *value) {
+static double stall_p999_us(stall *s, hcq_signal signal, uint64_t *value) {
     enum { MAX = 400000 };
     double *samples = (double *)bench_alloc(MAX * sizeof *samples, 0);
     uint64_t least = bench_of(2000000, 500000000, 2000000000);
     uint32_t count = 0;
     pthread_t thread;
     bench_thread(&thread, stall_run, s);
-    long sleeps = sleeps_of_thread();
     for (uint64_t start = bench_now(), now = start; count < MAX;) {
         uint64_t before = bench_now();
         CHECK(hcq_signal_set(signal, ++*value));
         uint64_t after = bench_now();
-        double us = (double)(after - before) * 1e-3;
-        samples[count++] = us;
-        long slept = us > 5.0 ? sleeps_of_thread() : sleeps;
-        if (slept != sleeps && us > s->slept) {
-            s->slept = us;
-        }
-        sleeps = slept;
+        samples[count++] = (double)(after - before) * 1e-3;
         for (now = after; now < after + 20000; now = bench_now()) {
         }
         if (now - start > least && __atomic_load_n(&s->rounds, __ATOMIC_SEQ_CST) >= 2) {
@@ -102,9 +85,9 @@ static void stall_measure(stall *s, hcq_signal signal, uint64_t *value) {
     }
     __atomic_store_n(&s->stop, 1, __ATOMIC_SEQ_CST);
     pthread_join(thread, NULL);
-    s->p999 = bench_percentile(samples, count, 99.9);
-    s->worst = samples[count - 1];     /* sorted now */
+    double p999 = bench_percentile(samples, count, 99.9);
     free(samples);
+    return p999;
 }
 
 /* A library with some pages to map; its code is never run. */
@@ -125,10 +108,9 @@ static void stall_library(char *path, size_t size) {
 
 static void stall_us(bench_result *result) {
     static const struct { const char *name; void (*work)(const stall *s); } kinds[] = {
-        {"quiet", work_quiet}, {"alloc", work_alloc}, {"program", work_program},
-        {"bind", work_bind}, {"open", work_open}};
-    static const char *const keys[] = {"p999", "worst", "worst_asleep"};
-    char path[600], key[32];
+        {"quiet_us", work_quiet}, {"alloc_us", work_alloc}, {"program_us", work_program},
+        {"bind_us", work_bind}, {"open_us", work_open}};
+    char path[600];
     stall base = {.library = path};
     hcq_device *idle;
     hcq_signal signal;
@@ -143,14 +125,10 @@ static void stall_us(bench_result *result) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         stall s = base;
         s.work = kinds[i].work;
-        stall_measure(&s, signal, &value);
-        quiet = i == 0 ? s.p999 : quiet;
-        most = s.p999 > most ? s.p999 : most;
-        const double times[] = {s.p999, s.worst, s.slept};
-        for (int k = 0; k < 3; k++) {
-            snprintf(key, sizeof key, "%s_%s_us", kinds[i].name, keys[k]);
-            bench_extra_add(result, key, times[k]);
-        }
+        double p999 = stall_p999_us(&s, signal, &value);
+        quiet = i == 0 ? p999 : quiet;
+        most = p999 > most ? p999 : most;
+        bench_extra_add(result, kinds[i].name, p999);
     }
     result->ours = most - quiet;
     bench_note(result, "p99.9 of a set beside long calls, above a quiet run");

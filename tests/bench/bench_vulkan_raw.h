@@ -1,6 +1,6 @@
 /* bench_vulkan_raw.h - the other side of bench_vulkan.c: Vulkan without hcq.
 
-   A device of its own on hcq's instance, one queue, one timeline semaphore. Functions
+   On hcq's device, queue and memory, with commands and a timeline semaphore of its own. Functions
    come from vkGetDeviceProcAddr, as hcq's do: none goes through the loader's trampoline.
 */
 #pragma once
@@ -11,10 +11,7 @@
 #include <vulkan/vulkan.h>
 
 #define RAW_FNS(X)                                                                 \
-    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateSemaphore)        \
-    X(DestroySemaphore) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory)          \
-    X(MapMemory) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)   \
-    X(BindBufferMemory) X(GetBufferDeviceAddress) X(CreateCommandPool)             \
+    X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(CreateCommandPool)  \
     X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)          \
     X(EndCommandBuffer) X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch)      \
     X(CmdCopyBuffer) X(CmdPipelineBarrier) X(CreateShaderModule)                   \
@@ -29,18 +26,9 @@ typedef struct raw {
     uint64_t value;                       /* that the semaphore was last told to reach */
     VkPipelineLayout layout;
     VkPipeline pipeline;
-    VkPhysicalDeviceMemoryProperties memory;
 #define RAW_MEMBER(name) PFN_vk##name name;
     RAW_FNS(RAW_MEMBER)
 } raw;
-
-/* A buffer with memory of its own, mapped. */
-typedef struct raw_buffer {
-    VkBuffer buffer;
-    VkDeviceMemory memory;
-    VkDeviceAddress address;
-    void *host;
-} raw_buffer;
 
 static void raw_check(VkResult result, const char *what) {
     if (result < 0) {
@@ -51,103 +39,30 @@ static void raw_check(VkResult result, const char *what) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static void raw_device(raw *r, const hcq_vulkan_info *on, uint32_t family) {
-    float priority = 1.0f;
-    VkPhysicalDeviceVulkan13Features features13 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
-        .synchronization2 = VK_TRUE};
-    VkPhysicalDeviceVulkan12Features features = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        .pNext = &features13,
-        .timelineSemaphore = VK_TRUE,
-        .bufferDeviceAddress = VK_TRUE};
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .pNext = &features,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue};
-    PFN_vkCreateDevice create = (PFN_vkCreateDevice)on->loader(on->instance, "vkCreateDevice");
-    PFN_vkGetDeviceProcAddr get =
-        (PFN_vkGetDeviceProcAddr)on->loader(on->instance, "vkGetDeviceProcAddr");
-    PFN_vkGetPhysicalDeviceMemoryProperties memory = (PFN_vkGetPhysicalDeviceMemoryProperties)
-        on->loader(on->instance, "vkGetPhysicalDeviceMemoryProperties");
-    raw_check(create(on->physical_device, &info, NULL, &r->device), "CreateDevice");
-    memory(on->physical_device, &r->memory);
-#define RAW_LOAD(name) r->name = (PFN_vk##name)get(r->device, "vk" #name);
-    RAW_FNS(RAW_LOAD)
-}
-
-/* Opens hcq's device, which is of Vulkan 1.3, with the queue family that hcq uses. */
-static void raw_open(raw *r, const hcq_vulkan_info *on, uint32_t family) {
+/* On hcq's device, which is of Vulkan 1.3, and the queue of one of its lanes. */
+static void raw_open(raw *r, const hcq_vulkan_info *on, const hcq_vulkan_lane_info *lane) {
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
                                        .pNext = &type};
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                    .queueFamilyIndex = family};
-    memset(r, 0, sizeof *r);
-    raw_device(r, on, family);
-    r->GetDeviceQueue(r->device, family, 0, &r->queue);
+                                    .queueFamilyIndex = lane->family};
+    PFN_vkGetDeviceProcAddr get =
+        (PFN_vkGetDeviceProcAddr)on->loader(on->instance, "vkGetDeviceProcAddr");
+    *r = (raw){.device = on->device, .queue = lane->queue};
+#define RAW_LOAD(name) r->name = (PFN_vk##name)get(r->device, "vk" #name);
+    RAW_FNS(RAW_LOAD)
     RAW(r, CreateSemaphore(r->device, &semaphore, NULL, &r->semaphore));
     RAW(r, CreateCommandPool(r->device, &pool, NULL, &r->pool));
 }
 
-/* Once the device is idle. */
+/* Once all of it is done. */
 static void raw_close(raw *r) {
     r->DestroyPipeline(r->device, r->pipeline, NULL);
     r->DestroyPipelineLayout(r->device, r->layout, NULL);
     r->DestroyCommandPool(r->device, r->pool, NULL);
     r->DestroySemaphore(r->device, r->semaphore, NULL);
-    r->DestroyDevice(r->device, NULL);
-}
-
-/* ---- memory and pipelines ------------------------------------------------ */
-
-static uint32_t raw_memory_type(const raw *r, uint32_t bits) {
-    VkMemoryPropertyFlags wanted =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    for (uint32_t i = 0; i < r->memory.memoryTypeCount; i++) {
-        if ((bits >> i & 1) && (r->memory.memoryTypes[i].propertyFlags & wanted) == wanted) {
-            return i;
-        }
-    }
-    bench_die("no memory type for the host");
-}
-
-static raw_buffer raw_buffer_make(raw *r, uint64_t size) {
-    raw_buffer b;
-    VkMemoryRequirements needs;
-    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                               .size = size,
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                                        VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
-    RAW(r, CreateBuffer(r->device, &info, NULL, &b.buffer));
-    r->GetBufferMemoryRequirements(r->device, b.buffer, &needs);
-    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
-    VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                   .pNext = &flags,
-                                   .allocationSize = needs.size,
-                                   .memoryTypeIndex = raw_memory_type(r, needs.memoryTypeBits)};
-    RAW(r, AllocateMemory(r->device, &memory, NULL, &b.memory));
-    RAW(r, BindBufferMemory(r->device, b.buffer, b.memory, 0));
-    RAW(r, MapMemory(r->device, b.memory, 0, VK_WHOLE_SIZE, 0, &b.host));
-    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
-                                         .buffer = b.buffer};
-    b.address = r->GetBufferDeviceAddress(r->device, &address);
-    memset(b.host, 0, (size_t)size);
-    return b;
-}
-
-static void raw_buffer_free(raw *r, raw_buffer *b) {
-    r->DestroyBuffer(r->device, b->buffer, NULL);
-    r->FreeMemory(r->device, b->memory, NULL);
 }
 
 /* A pipeline whose push constants are one pointer. */
@@ -223,10 +138,13 @@ static void raw_dispatch(const raw *r, VkCommandBuffer commands, VkDeviceAddress
     r->CmdDispatch(commands, 1, 1, 1);
 }
 
-static void raw_copy(const raw *r, VkCommandBuffer commands, const raw_buffer *dst,
-                     const raw_buffer *src, uint64_t size) {
-    VkBufferCopy region = {0, 0, size};
-    r->CmdCopyBuffer(commands, src->buffer, dst->buffer, 1, &region);
+static void raw_copy(const raw *r, VkCommandBuffer commands, hcq_buffer dst, hcq_buffer src,
+                     uint64_t size) {
+    VkBuffer to, from;
+    VkBufferCopy region = {.size = size};
+    CHECK(hcq_vulkan_buffer(dst, &to, &region.dstOffset));
+    CHECK(hcq_vulkan_buffer(src, &from, &region.srcOffset));
+    r->CmdCopyBuffer(commands, from, to, 1, &region);
 }
 
 /* Raises the semaphore by 1 when the commands are done. */

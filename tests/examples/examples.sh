@@ -49,16 +49,8 @@ build() { # c|c++ NAME
 # The mock of CUDA's driver, which knows the kernel of hello, runs the others as the CPU does.
 on_cuda_mock() { # NAME
     echo '#include "tests/mocks/cuda_example.h"'
-    case $1 in
-    replay) printf 'MOCK_CUDA_TELL(%s)\n' step ;;
-    photo) printf 'MOCK_CUDA_TELL(%s)\n' blur_x blur_y ink ;;
-    digits) printf 'MOCK_CUDA_TELL(%s)\n' hidden output back update ;;
-    words)
-        printf 'MOCK_CUDA_TELL(%s)\n' multiply mark norm norm_back attend query_back key_back \
-            loss pick adam
-        ;;
-    frames) printf 'MOCK_CUDA_TELL(%s)\n' draw ;;
-    esac
+    [ "$1" = hello ] ||
+        sed -nE 's/^HCQ_(BLOCK_)?KERNEL\(([a-z_]+),.*/MOCK_CUDA_TELL(\2)/p' "$root/examples/$1.k"
 }
 
 # The same source on a backend that encodes what is submitted and is given it.

@@ -90,20 +90,17 @@ cat > "$dir/context.h" <<'END'
 #include "hcq.h"
 #include <stdio.h>
 #include <string.h>
-#ifndef SHARED
-#define SHARED extern
-#endif
 #include "hello.k"
-SHARED hcq_device *dev;
-SHARED hcq_queue *q, *c;
-SHARED hcq_program *axpy;
-SHARED axpy_args args;
-SHARED hcq_buffer x, y;
-SHARED int32_t data[1000];
-SHARED hcq_signal s, t;
-SHARED hcq_point done;
-SHARED hcq_result r;
-void fragment(void);
+#include "hello.k.h"
+hcq_device *dev;
+hcq_queue *q, *c;
+hcq_program *axpy;
+axpy_args args;
+hcq_buffer x, y;
+int32_t data[1000];
+hcq_signal s, t;
+hcq_point done;
+hcq_result r;
 #ifdef ON_CUDA
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
@@ -124,16 +121,15 @@ int cuMemsetD32Async(unsigned long long at, unsigned value, size_t count, CUstre
 #ifdef __cplusplus
 }
 #endif
-SHARED CUstream your_stream;
-SHARED CUevent your_event;
+CUstream your_stream;
+CUevent your_event;
 #endif
 END
 
 cat > "$dir/context.c" <<'END'
-#define SHARED
 #include "context.h"
-#include "hello.k.h"
 static int logged;
+static void fragment(void);
 
 #ifdef ON_CUDA
 #define DEVICE "CUDA"
@@ -207,7 +203,6 @@ build() { # what all are linked with
     [ -f "$mock/libcuda.so.1" ] ||
         "$cc" -std=c11 -O1 -shared -fPIC "$root/tests/mocks/libcuda.c" -o "$mock/libcuda.so.1" \
             -pthread -ldl || fail "the mock of CUDA does not compile"
-    sed '1i #define ON_CUDA' "$dir/context.c" >"$dir/cuda_context.c"
 }
 
 run() { # NAME LANGUAGE OBJECTS...
@@ -223,7 +218,7 @@ wrap() { # LANGUAGE FRAGMENT LINES...: the same as a function, with the lines it
     language=$1 fragment=$2
     shift 2
     {
-        printf '%s\n' "$@" '#include "context.h"' 'void fragment(void) {' '#line 1'
+        printf '%s\n' "$@" '#include "context.c"' 'static void fragment(void) {' '#line 1'
         cat "$fragment"
         echo '}'
     } >"$dir/wrapped.c"
@@ -239,7 +234,7 @@ check() { # LANGUAGE BLOCK
         ;;
     c_cuda-*)
         wrap "$1" "$2" '#define ON_CUDA'
-        run "$block" "$1" "$dir/wrapped.o" "$dir/cuda_context.o" "$mock/libcuda.so.1"
+        run "$block" "$1" "$dir/wrapped.o" "$mock/libcuda.so.1"
         ;;
     *)
         if grep -q 'int main(' "$2"; then
@@ -247,7 +242,7 @@ check() { # LANGUAGE BLOCK
             run "$block" "$1" "${2%.c}.o"
         else
             wrap "$1" "$2" ''
-            run "$block" "$1" "$dir/wrapped.o" "$dir/context.o"
+            run "$block" "$1" "$dir/wrapped.o"
         fi
         ;;
     esac
@@ -290,8 +285,6 @@ echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev
     skip "$cc compiles no C++"
 build
 for language in c c++; do
-    compile "$language" "$dir/context.c"
-    compile "$language" "$dir/cuda_context.c"
     for block in "$dir"/c-*.c "$dir"/c_vulkan-*.c "$dir"/c_cuda-*.c "$dir"/hcq*-quick.c; do
         case $vulkan:$block:$(grep '^#define HCQ_VULKAN' "$block") in
         :*/c_vulkan-*: | :*:?*) echo "no vulkan/vulkan.h: $(basename "$block") is not compiled" ;;
@@ -303,7 +296,6 @@ done
 # ---- what they say ---------------------------------------------------------------
 
 cat >"$dir/says.c" <<'END'
-#define SHARED
 #include "context.h"
 #include <stddef.h>
 

@@ -75,14 +75,7 @@ def base_of(variant, first):
     return next((v for v in first if v and name.startswith(v)), None)
 
 
-def pause():
-    """Waits while the file $HCQ_TEST_PAUSE is there: somebody needs a quiet machine."""
-    while os.path.exists(os.environ.get('HCQ_TEST_PAUSE', '/nowhere')):
-        time.sleep(2)
-
-
 def compile_with(tree, config, args):
-    pause()
     compiler = 'clang' if config == 'plain' and shutil.which('clang') else 'gcc'  # is faster
     command = [compiler, '-std=c11', '-w', *CONFIGS[config], *DEFINES, '-I.', '-Itests', *args]
     return subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -121,7 +114,6 @@ class Case:
                            TSAN_OPTIONS='halt_on_error=1', ASAN_OPTIONS='detect_leaks=0',
                            MUTANTS_TEST=self.test, **extra)
         limit = 30 + self.seconds * (20 if config == 'plain' else 200)
-        pause()
         with tempfile.TemporaryFile() as out:
             child = subprocess.Popen(command, cwd=bench.folder, env=environment, stdout=out,
                                      stderr=out, stdin=subprocess.DEVNULL,
@@ -156,7 +148,6 @@ class Script:
     __str__ = Case.__str__
 
     def run(self, bench, tree, *_):
-        pause()
         done = subprocess.run(['timeout', '500', 'sh', '-c', self.command], cwd=tree,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
@@ -427,24 +418,22 @@ def fixed_mutants(sources):
 
 
 def equivalents():
-    """tests/mutants/equivalent.txt: a change that no test can see, and why; by its key."""
+    """The keys of tests/mutants/equivalent.txt: changes that no test can see, each with why."""
     with open(os.path.join(HERE, 'equivalent.txt')) as f:
         lines = [line.strip() for line in f if line.strip() and line[0] != '#']
-    return dict(zip(lines[::2], lines[1::2]))
+    return set(lines[::2])
 
 
 class Results:
     """A line for each change that was tried; what is in the file is not tried again."""
 
-    def __init__(self, path, known):
+    def __init__(self, path):
         self.path, self.lock, self.found = path, threading.Lock(), {}
-        for file in [path] + known:
-            if os.path.exists(file):
-                with open(file) as f:
-                    for line in f:
-                        key, status, why = json.loads(line)
-                        if file == path or status in ('seen', 'invalid', 'same'):
-                            self.found[key] = status, why
+        if os.path.exists(path):
+            with open(path) as f:
+                for line in f:
+                    key, status, why = json.loads(line)
+                    self.found[key] = status, why
 
     def add(self, key, status, why):
         with self.lock:
@@ -474,23 +463,15 @@ def draw(sources, results, options):
             any(m.name.startswith(p + '/') or m.name.startswith(p + '-') for p in options.parts)]
 
 
-def table(mutants, sources, results, excused):
-    rows, total = {}, [0, 0, 0, 0]
-    for m in mutants:
-        status = results.found[m.key()][0]
-        row = rows.setdefault(m.room, [0, 0, 0, 0])
-        at = 1 if status == 'seen' else 2 if m.key() in excused else 3
-        for r in row, total:
-            r[0] += 1
-            r[at] += 1
-    lines = {room: len(of) for s in sources.values() for room, of in s.rooms.items()}
-    print('\n%-32s %6s %8s %6s %11s %9s' % ('room', 'lines', 'changes', 'seen', 'equivalent',
-                                            'not seen'))
-    for room, row in list(rows.items()) + [('all', total)]:
-        print('%-32s %6s %8d %6d %11d %9d' % (room, lines.get(room, ''), *row))
-    able = total[0] - total[2]
-    percent = 100.0 * total[1] / able if able else 100.0
-    print('seen: %.1f %% of those that can be' % percent)
+def seen_percent(mutants, results, excused):
+    """Says it, and names what was not seen."""
+    able = [m for m in mutants if m.key() not in excused]
+    unseen = [m for m in able if results.found[m.key()][0] != 'seen']
+    for m in unseen:
+        print('not seen: %s  %s\n    key: %s' % (m.name, m, m.key()))
+    percent = 100.0 - 100.0 * len(unseen) / max(len(able), 1)
+    print('%d changes, %d equivalent, %d not seen: %.1f %% of those that can be are seen' % (
+        len(mutants), len(mutants) - len(able), len(unseen), percent))
     return percent
 
 
@@ -516,14 +497,13 @@ def main():
     p.add_argument('--folder', default=os.path.join(
         tempfile.gettempdir(), 'hcq-mutants-%d' % os.getuid(), digest()))
     p.add_argument('--least', type=float, default=100.0)
-    p.add_argument('--known', action='append', default=[])
     options = p.parse_args()
     os.makedirs(options.folder, exist_ok=True)
     alone = open(os.path.join(options.folder, 'lock'), 'w')
     fcntl.flock(alone, fcntl.LOCK_EX)
     bench = Bench(options.folder, options.jobs)
     sources = sources_of(bench.tree)
-    results = Results(bench.file('results'), options.known)
+    results = Results(bench.file('results'))
     excused = equivalents()
     if options.list:
         for m in draw(sources, results, options):
@@ -553,18 +533,11 @@ def main():
     while True:
         mutants = draw(sources, results, options)
         todo = [m for m in mutants if m.key() not in results.found and m.key() not in excused]
-        for m in mutants:
-            if m.key() in excused:
-                results.found.setdefault(m.key(), ('equivalent', excused[m.key()]))
         if not todo:
             break
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(try_one, todo))
-    percent = table(mutants, sources, results, excused)
-    for m in mutants:
-        if results.found[m.key()][0] == 'unseen' and m.key() not in excused:
-            print('not seen: %s  %s\n    key: %s' % (m.name, m, m.key()))
-    return 0 if percent >= options.least else 1
+    return 0 if seen_percent(mutants, results, excused) >= options.least else 1
 
 
 sys.exit(main())

@@ -9,20 +9,6 @@
 
 enum { STACK_BYTES = 64 * 1024, WORDS = 1024 };
 
-static void on_small_stack(void *(*run)(void *), void *user) {
-    pthread_attr_t attr;
-    pthread_t thread;
-    size_t bytes = STACK_BYTES;
-#ifdef PTHREAD_STACK_MIN
-    bytes = bytes < (size_t)PTHREAD_STACK_MIN ? (size_t)PTHREAD_STACK_MIN : bytes;
-#endif
-    pthread_attr_init(&attr);
-    CHECK(pthread_attr_setstacksize(&attr, bytes) == 0);
-    CHECK(pthread_create(&thread, &attr, run, user) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
-    pthread_attr_destroy(&attr);
-}
-
 /* One set releases many submissions, every second of which needs a version to be built. */
 static hcq_result release_many(hcq_device *device, hcq_buffer buffer) {
     hcq_signal gate;
@@ -79,7 +65,17 @@ static void *visit_device(void *user) {
 
 TEST_BARE(opens_on_a_small_stack) {
     visit v = {HCQ_ERROR_LOST, 0};
-    on_small_stack(visit_device, &v);
+    pthread_attr_t attr;
+    pthread_t thread;
+    size_t bytes = STACK_BYTES;
+#ifdef PTHREAD_STACK_MIN
+    bytes = bytes < (size_t)PTHREAD_STACK_MIN ? (size_t)PTHREAD_STACK_MIN : bytes;
+#endif
+    pthread_attr_init(&attr);
+    CHECK(pthread_attr_setstacksize(&attr, bytes) == 0);
+    CHECK(pthread_create(&thread, &attr, visit_device, &v) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    pthread_attr_destroy(&attr);
     CHECK_OK(v.result);
     CHECK_U64(v.word, 7);
 }

@@ -323,12 +323,13 @@ static TEST_UNUSED void test_needs_threads(void) {
     }
 }
 
-static TEST_UNUSED int test_thread(pthread_t *thread, void *(*run)(void *), void *user) {
+static TEST_UNUSED int test_thread(pthread_t *thread, const pthread_attr_t *attributes,
+                                   void *(*run)(void *), void *user) {
     test_needs_threads();
-    return pthread_create(thread, NULL, run, user);
+    return pthread_create(thread, attributes, run, user);
 }
 #ifndef pthread_create                 /* of a test that has its own */
-#define pthread_create(thread, attributes, run, user) test_thread(thread, run, user)
+#define pthread_create test_thread
 #endif
 
 /* While something is awaited without a call of hcq's: it gets on, or time goes by. */
