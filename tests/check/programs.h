@@ -254,6 +254,16 @@ PROGRAM(a_value_that_is_a_view, "'first'", "'second'", "to add") {
     CHECK_OK(SUBMIT(P.dev, P.second, NULL, .affinity = 1, .values = &value, .value_count = 1));
 }
 
+/* Both who read before are told. */
+PROGRAM(two_readers_and_a_writer, "'first'", "'second'", "to add") {
+    hcq_queue *writer = labelled(HCQ_COPY, "writer");
+    MOVE(P.first, P.y, P.x);
+    MOVE(P.second, P.z, P.x);
+    SET(writer, P.x);
+    hcq_point both[2] = {submit_on(0, P.first, NULL), submit_on(1, P.second, NULL)};
+    CHECK_OK(SUBMIT(P.dev, writer, NULL, .waits = both, .wait_count = right ? 2 : 0));
+}
+
 /* Who lets a submission go has not seen it end. */
 PROGRAM(a_set_is_no_wait, "'first'", "the host", "to add") {
     CHECK(hcq_queue_wait(P.first, hcq_at(P.signal, 1)) >= 0);

@@ -5,7 +5,6 @@ The page is drawn by Chromium without a window: lanes, bars and arrows are count
 what it made of it, its table is sorted, keys are pressed, a link is followed. The
 summary's rows are those of the trace."""
 import atexit
-import html.parser
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 
 LANES = [(device, kind, '0') for device in ('CPU', 'CPU:1')
          for kind in ('compute', 'copy', 'host')]
@@ -181,47 +181,6 @@ def check_races():
 # ---- the page as it is drawn
 
 
-class Drawn(html.parser.HTMLParser):
-    """Lanes with their bars, submissions, arrows, the table's rows, links in the details, and
-    texts by the id or class around them."""
-
-    def __init__(self):
-        super().__init__()
-        self.lanes, self.arrows, self.texts, self.open = [], [], {}, []
-        self.submissions, self.rows, self.links = [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        a = dict(attributes)
-        names = (a.get('class') or '').split()
-        if 'lane' in names:
-            self.lanes.append((a, []))
-        if 'bar' in names:
-            assert any('lane' in names for _, names in self.open), 'a bar outside of any lane'
-            self.lanes[-1][1].append(a)
-        if 'arrow' in names:
-            self.arrows.append(a)
-        if 'sub' in names:
-            self.submissions.append((int(a['data-first']), int(a['data-last'])))
-        if tag == 'tr':
-            self.rows.append([])
-        if tag in ('th', 'td'):
-            self.rows[-1].append('')
-        if tag == 'a':
-            self.links.append(a['href'])
-        if tag not in ('meta', 'link', 'input', 'br'):
-            self.open.append((tag, names + [a.get('id')]))
-
-    def handle_endtag(self, tag):
-        while self.open and self.open.pop()[0] != tag:
-            pass
-
-    def handle_data(self, data):
-        if any(tag in ('th', 'td') for tag, _ in self.open):
-            self.rows[-1][-1] += data
-        for name in {name for _, names in self.open for name in names}:
-            self.texts.setdefault(name, []).append(data)
-
-
 class Browser:
     """Chromium, told through a pipe what to do (the DevTools protocol: JSON, ended by a zero
     byte), so that a page is looked at when it is there, not after some time."""
@@ -281,20 +240,25 @@ class Browser:
 
 USE = """draw();
 const seen = [];
-const rows = () => [...document.querySelectorAll('tr')].map(row =>
-  [...row.cells].map(cell => cell.textContent));
+const all = (what, of = document) => [...of.querySelectorAll(what)];
+const facts = e => Object.fromEntries([...e.attributes].map(a => [a.name, a.value]));
+const rows = () => all('tr').map(row => [...row.cells].map(cell => cell.textContent));
 const press = key => dispatchEvent(new KeyboardEvent('keydown', { key }));
 const followed = () => new Promise(done => addEventListener('hashchange', done));
 %s
 draw();
-return [seen, document.documentElement.outerHTML];"""
+return { seen, rows: rows(), lanes: all('.lane').map(e => [facts(e), all('.bar', e).map(facts)]),
+  bars: all('.bar').length, arrows: all('.arrow').map(facts), subs: all('.sub').map(facts),
+  links: all('a').map(facts), texts: Object.fromEntries(['facts', 'note', 'info', 'axis', 'tick',
+    'label', 'time'].map(name => [name, all('#' + name + ', .' + name).map(e => e.textContent)])) };"""
 
 
 def draw(name, width, script='', place=''):
-    """What Chromium makes of a page in a window of this width, after what a user may do."""
-    drawn = Drawn()
-    drawn.seen, page = browser.say(f'file://{folder}/{name}.html{place}', width, USE % script)
-    drawn.feed(page)
+    """What Chromium makes of a page in a window of this width, after what a user may do: the
+    attributes of lanes with their bars, of arrows, submissions and links, rows, and texts."""
+    said = browser.say(f'file://{folder}/{name}.html{place}', width, USE % script)
+    drawn = types.SimpleNamespace(**said)
+    assert drawn.bars == sum(len(bars) for _, bars in drawn.lanes), 'a bar outside of any lane'
     return drawn
 
 
@@ -309,7 +273,7 @@ def check_drawn(drawn, name, launches):
             assert float(one['x']) + float(one['width']) < float(next_one['x']) + 1.1, next_one
         assert len({rect['y'] for rect in rects}) == 1, lane  # nothing overlaps: one row
     assert bars == 0, bars
-    note = ''.join(drawn.texts.get('note', []))
+    note = ''.join(drawn.texts['note'])
     arrows = sum(int(a['data-count']) for a in drawn.arrows)
     assert arrows == len(WAITS) * launches or (
         name == 'many' and not arrows and note.startswith('Zoom in')), (arrows, note)
@@ -320,10 +284,10 @@ def check_drawn(drawn, name, launches):
     facts = ''.join(drawn.texts['facts'])
     for part in ('2 devices', '6 lanes', f'{10 * launches + SYNCS:,} events'):
         assert part in facts, (part, facts)
-    assert drawn.texts.get('tick'), 'no axis'
+    assert drawn.texts['tick'], 'no axis'
     # One bar is most of the picture, so that there is room for its name.
-    assert CUT in drawn.texts.get('label', []), 'no label'
-    assert drawn.texts.get('time'), 'no duration'
+    assert CUT in drawn.texts['label'], 'no label'
+    assert drawn.texts['time'], 'no duration'
 
 
 def bars_of(name):
@@ -333,7 +297,8 @@ def bars_of(name):
 
 def check_submissions(drawn, bars):
     """Each is in a bracket over its bars."""
-    shown = {number for first, last in drawn.submissions for number in range(first, last + 1)}
+    shown = {number for sub in drawn.subs
+             for number in range(int(sub['data-first']), int(sub['data-last']) + 1)}
     assert {bar['args']['submission'] for bar in bars if bar['cat'] != 'synchronize'} <= shown, shown
 
 
@@ -392,7 +357,7 @@ def check_links(bars, waits):
     name = f'{one["name"]} of #{one["args"]["submission"]}'
     assert before.startswith(other['name']) and 'waited for ' + name in before, before
     assert after.startswith(one['name']) and 'waited for it ' + other['name'] in after, after
-    assert f'#{wait["to"]}' in drawn.links, drawn.links
+    assert f'#{wait["to"]}' in [link['href'] for link in drawn.links], drawn.links
     assert any('hot' in a['class'] and a['data-from'] == str(wait['from']) for a in drawn.arrows)
 
 

@@ -134,21 +134,16 @@ static void world_close(void) {
 /* ---- random graphs ---- */
 
 static void run_seeds(uint64_t seeds, const char *others) {
-    uint64_t start = hcq_now_ns();
     memset(&R, 0, sizeof R);
     world_open(others);
     for (uint64_t i = 0; i < seeds; i++) {
         run_seed((O.first ? O.first : 1) + i);
     }
-    fprintf(stderr, "%llu seeds in %.1f s: %llu plans, %llu waits, %llu overlaps, "
-            "%llu calls on copy lanes, %llu bridges; %llu launches, %llu while another ran\n",
-            (unsigned long long)seeds, (double)(hcq_now_ns() - start) / 1e9,
-            (unsigned long long)R.plans, (unsigned long long)R.waits,
+    fprintf(stderr, "%llu seeds: %llu waits, %llu overlaps, %llu calls on copy lanes, %llu "
+            "launches while another ran\n", (unsigned long long)seeds, (unsigned long long)R.waits,
             (unsigned long long)R.overlaps, (unsigned long long)R.copy_calls,
-            (unsigned long long)R.bridges,
-            (unsigned long long)R.launches, (unsigned long long)R.in_flight);
-    CHECK(seeds < 50 || R.waits != 0);
-    CHECK(seeds < 50 || (R.overlaps && R.crossed && R.in_flight));
+            (unsigned long long)R.in_flight);
+    CHECK(seeds < 50 || (R.waits && R.overlaps && R.crossed && R.in_flight));
     CHECK(seeds < 50 || R.copy_calls || T.variant->test.no_copy_lane ||
           !has_copy_lane(W.devices[0]));
     world_close();

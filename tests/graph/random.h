@@ -356,7 +356,6 @@ static void launch_and_model(graph *g, const launch *l, hcq_point *points, uint3
         check_plan(g);
     }
     model_launch(g, l);
-    R.launches++;
 }
 
 static void step_once(graph *g, launch *l) {

@@ -29,7 +29,7 @@ static int acceptable(actor *me, const draft *d, const claim *c) {
 /* Something to wait for; NULL: nothing suitable was found. */
 static claim *pick_claim(actor *me, draft *d) {
     for (int tries = 0; tries < 4; tries++) {
-        actor *of = chance(me, 60) ? me : &W.actors[pick(me, W.threads)];
+        actor *of = chance(me, 60) ? me : &W.actors[pick(me, THREADS)];
         claim *c = any_claim(me, of, of == me ? me->claim_count : published(of));
         if (c && acceptable(me, d, c)) {
             if (in_batch(me, c)) {
@@ -161,7 +161,7 @@ static void make_step(actor *me, draft *d, uint32_t part) {
 /* ---- submissions ---- */
 
 static int is_owned(uint32_t lane) {
-    for (uint32_t t = 0; t < W.threads; t++) {
+    for (uint32_t t = 0; t < THREADS; t++) {
         if (W.actors[t].lane == lane) {
             return 1;
         }
