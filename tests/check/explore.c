@@ -723,31 +723,37 @@ TEST_BARE(runs_are_bounded) {
     }
 }
 
-/* Commands of two lanes, with `wide` buffers each and none in common. */
-static uint32_t wide;
+/* A kernel on each of two lanes, with so many words of its own, and one that both have: read,
+   written, hidden in a number, or not at all. */
+static struct { uint32_t own, shares[2]; } K;
 
-typedef struct { uint64_t at[9]; } wide_args;
+typedef struct { uint64_t at[10]; } wide_args;
 
 static void k_wide(const void *args, const hcq_block *b) {
     (void)b;
     *HCQ_PTR(uint32_t, HCQ_ARGS(wide_args, args)->at[0]) = 1;
 }
 
-static hcq_result wide_run(void *user) {
+static hcq_result kernels_run(void *user) {
     (void)user;
     hcq_device *device = seeded(1);
-    hcq_program_desc desc = {.label = "wide", .cpu = k_wide};
-    for (uint32_t i = 0; i < wide; i++) {
-        desc.args[i] = HCQ_ARG_INOUT;
-    }
-    hcq_program *program = make_kernel(device, desc);
+    hcq_buffer word = make_words(device, 1), own = make_words(device, 2 * K.own);
     for (uint32_t lane = 0; lane < 2; lane++) {
-        wide_args args;
+        hcq_program_desc desc = {.label = "wide", .cpu = k_wide};
         hcq_queue *q = queue_of(device, "wide");
-        for (uint32_t i = 0; i < wide; i++) {
-            args.at[i] = make_words(device, 1).address;
+        wide_args args;
+        for (uint32_t i = 0; i < K.own; i++) {
+            desc.args[i] = HCQ_ARG_INOUT;
+            args.at[i] = own.address + 4 * (2 * i + lane);
         }
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, wide * 8, dims_one, dims_one), 0);
+        desc.args[K.own] = K.shares[lane];
+        args.at[K.own] = word.address;
+        CHECK_INDEX(hcq_queue_exec(q, make_kernel(device, desc), &args,
+                                   8 * (K.own + (K.shares[lane] != HCQ_ARG_NONE)), dims_one,
+                                   dims_one), 0);
+        for (uint32_t i = 0; i < K.own; i++) {
+            CHECK_OK(hcq_queue_access(q, 0, hcq_view(own, 4 * (2 * i + lane), 4), HCQ_ARG_INOUT));
+        }
         (void)put(q, device, lane, NULL, NULL);
     }
     return finished(device);
@@ -755,29 +761,10 @@ static hcq_result wide_run(void *user) {
 
 /* Who touches more than that is taken to touch everything. */
 TEST_BARE(as_many_ranges_as_are_told_apart) {
-    for (wide = 7; wide <= 9; wide++) {
-        CHECK_U64(EXPLORED(HCQ_OK, wide_run).runs, wide <= 8 ? 1 : 2);
+    memset(&K, 0, sizeof K);
+    for (K.own = 7; K.own <= 9; K.own++) {
+        CHECK_U64(EXPLORED(HCQ_OK, kernels_run).runs, K.own <= 8 ? 1 : 2);
     }
-}
-
-/* A kernel on each of two lanes, with one word: read, written, or hidden in a number. */
-static uint32_t touches[2];
-
-static hcq_result touches_run(void *user) {
-    (void)user;
-    hcq_device *device = seeded(1);
-    hcq_buffer word = make_words(device, 1), own = make_words(device, 2);
-    for (uint32_t lane = 0; lane < 2; lane++) {
-        hcq_queue *q = queue_of(device, "touches");
-        hcq_program *program = make_kernel(device, HCQ_CPU_PROGRAM("touches", k_wide, HCQ_ARG_INOUT,
-                                                                   touches[lane]));
-        hcq_buffer mine = hcq_view(own, 4 * lane, 4);
-        const uint64_t args[2] = {mine.address, word.address};
-        CHECK_INDEX(hcq_queue_exec(q, program, args, sizeof args, dims_one, dims_one), 0);
-        CHECK_OK(hcq_queue_access(q, 0, mine, HCQ_ARG_INOUT));
-        (void)put(q, device, lane, NULL, NULL);
-    }
-    return finished(device);
 }
 
 TEST_BARE(what_commutes) {
@@ -785,10 +772,11 @@ TEST_BARE(what_commutes) {
         {HCQ_ARG_IN, HCQ_ARG_IN, 1}, {HCQ_ARG_IN, HCQ_ARG_INOUT, 2}, {HCQ_ARG_OUT, HCQ_ARG_IN, 2},
         {HCQ_ARG_INOUT, HCQ_ARG_INOUT, 2}, {HCQ_ARG_U64, HCQ_ARG_IN, 2},
     };
+    K.own = 1;
     for (uint32_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        touches[0] = all[i].first;
-        touches[1] = all[i].second;
-        CHECK_U64(EXPLORED(HCQ_OK, touches_run).runs, all[i].schedules);
+        K.shares[0] = all[i].first;
+        K.shares[1] = all[i].second;
+        CHECK_U64(EXPLORED(HCQ_OK, kernels_run).runs, all[i].schedules);
     }
 }
 

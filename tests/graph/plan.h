@@ -47,8 +47,7 @@ static struct reference {
 /* ---- what must be ordered ---- */
 
 static int touches_conflict(const touch *a, const touch *b) {
-    return a->where.name == b->where.name && (a->writes || b->writes) &&
-           a->where.at < b->where.at + b->where.size && b->where.at < a->where.at + a->where.size;
+    return (a->writes || b->writes) && spans_meet(&a->where, &b->where);
 }
 
 /* Must `b` follow `a`, which comes first? */
