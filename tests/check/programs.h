@@ -365,21 +365,19 @@ PROGRAM(a_callback_for_another_point, "the host", "", "to add") {
 PROGRAM(memory_of_two_devices, "'first'", "'second'", "to add") {
     static uint32_t shared[1024] __attribute__((aligned(4096)));
     hcq_device *other = OPEN_WITH(1, .label = "other");
-    hcq_buffer here, there;
-    if (hcq_import(P.dev, shared, sizeof shared, 0, &here) != HCQ_OK ||
-        hcq_import(other, shared, sizeof shared, 0, &there) != HCQ_OK) {
-        P.cannot = 1;
-        CHECK_OK(hcq_close(other));
-        return;
-    }
     hcq_queue *q = make_queue(other, HCQ_COMPUTE);
+    hcq_buffer here, there;
     CHECK_OK(hcq_queue_label(q, "second"));
-    SET(P.first, here);
-    CHECK(hcq_queue_fill(q, AT(there, 0, 64), 64, 9, 4) >= 0);
-    hcq_point one = submit_on(0, P.first, NULL), two;
-    CHECK_OK(SUBMIT(other, q, &two, .waits = &one, .wait_count = right ? 1 : 0));
-    DONE(two);
-    P.others = test_query(other, HCQ_QUERY_RACES);
+    P.cannot = hcq_import(P.dev, shared, sizeof shared, 0, &here) != HCQ_OK ||
+               hcq_import(other, shared, sizeof shared, 0, &there) != HCQ_OK;
+    if (!P.cannot) {
+        SET(P.first, here);
+        CHECK(hcq_queue_fill(q, AT(there, 0, 64), 64, 9, 4) >= 0);
+        hcq_point one = submit_on(0, P.first, NULL), two;
+        CHECK_OK(SUBMIT(other, q, &two, .waits = &one, .wait_count = right ? 1 : 0));
+        DONE(two);
+        P.others = test_query(other, HCQ_QUERY_RACES);
+    }
     CHECK_OK(hcq_close(other));
 }
 

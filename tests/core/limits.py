@@ -113,7 +113,7 @@ entry_points_by_name: HCQI_VK_MAX_NAME=64
 lanes_have_queues: HCQI_VK_FAMILIES=2
 - devices beyond are not listed; no mock has so many: HCQI_VK_DEVICES=16
 texts_are_cut: HCQI_VK_MESSAGE=512
-texts_that_are_kept: HCQI_RACES=32
+pairs_that_are_told: HCQI_RACES=32
 lines_are_whole: HCQI_RACE_LINE=448 HCQI_RACE_TEXT=1792
 pairs_that_are_told possible_pairs_that_are_told: HCQI_PAIRS=4096
 raises_that_a_wait_looks_at: HCQI_CANDIDATES=16
