@@ -25,7 +25,6 @@ PROGRAM(an_upload_and_its_reader, "'first'", "'second'", "wait for the point") {
     submit_both(right);
 }
 
-/* The value that is waited for is raised too early. */
 PROGRAM(a_value_too_low, "'first'", "'second'", "'step' at 2") {
     CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 1)) >= 0);
     SET(P.first, P.x);
@@ -63,7 +62,6 @@ PROGRAM(unordered_on_one_lane, "'first'", "'second'", "to add") {
     (void)submit_unordered(P.second);
 }
 
-/* By one byte. */
 PROGRAM(ranges_that_meet, "bytes 100 to 100", "'second'", "to add") {
     CHECK(hcq_queue_fill(P.first, AT(P.x, 0, 101), right ? 100 : 101, 7, 1) >= 0);
     CHECK(hcq_queue_fill(P.second, AT(P.x, 100, 100), 100, 7, 1) >= 0);
@@ -97,7 +95,6 @@ PROGRAM(a_set_too_early, "'first'", "'second'", "to add") {
     DONE(done);
 }
 
-/* One of two is not both. */
 PROGRAM(any_in_place_of_all, "writes", "'reader'", "to add") {
     hcq_queue *reader = labelled(HCQ_COMPUTE, "reader");
     SET(P.first, P.x);
@@ -155,7 +152,6 @@ PROGRAM(values_that_meet, "'first'", "'second'", "to add") {
     (void)submit_on(1, P.second, NULL);
 }
 
-/* A kernel of which it is stated what it writes. */
 PROGRAM(a_kernel_and_a_copy, "'first'", "'second'", "to add") {
     CHECK_INDEX(record_add(P.first, make_add(P.dev), P.x, 1, 5), 0);
     CHECK_OK(hcq_queue_access(P.first, 0, AT(P.x, 4, 4), HCQ_ARG_INOUT));
@@ -183,15 +179,6 @@ PROGRAM(a_grid_that_is_written, "'first'", "'second'", "to add") {
     submit_both(right);
 }
 
-/* A host command says what it reads. */
-PROGRAM(a_host_command, "'first'", "'second'", "to add") {
-    SET(P.first, P.x);
-    CHECK_INDEX(hcq_queue_host(P.second, host_nothing, NULL), 0);
-    CHECK_OK(hcq_queue_access(P.second, 0, P.x, HCQ_ARG_IN));
-    submit_both(right);
-}
-
-/* A launch of a graph, and what another lane does with its memory. */
 PROGRAM(a_launch_and_a_copy, "'first'", "'second'", "to add") {
     hcq_queue *graph = labelled(HCQ_GRAPH, "first");
     SET(graph, P.x);
@@ -230,17 +217,6 @@ PROGRAM(an_update_that_meets, "'first'", "'second'", "to add") {
     CHECK_INDEX(hcq_queue_copy(P.second, AT(P.x, 128, 64), AT(P.y, 0, 64), 64), 0);
     CHECK_OK(hcq_queue_bind(P.second, P.dev));
     CHECK_OK(hcq_queue_update_copy(P.second, 0, &to, NULL, HCQ_KEEP));
-    submit_both(0);
-}
-
-/* An update of a wait goes back to an older value. */
-PROGRAM(an_update_of_a_wait, "'first'", "'second'", "'step' at 2") {
-    CHECK_OK(hcq_signal_set(P.signal, 1));
-    SET(P.first, P.x);
-    CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 2)) >= 0);
-    CHECK_INDEX(hcq_queue_wait(P.second, hcq_at(P.signal, 3)), 0);
-    MOVE(P.second, P.y, P.x);
-    CHECK_OK(hcq_queue_update_wait(P.second, 0, NULL, right ? 2 : 1));
     submit_both(0);
 }
 
@@ -309,17 +285,6 @@ PROGRAM(a_signal_in_the_middle, "'first'", "'second'", "to add") {
     (void)submit_on(1, P.second, &one);
 }
 
-/* Everything of a device is waited for, but before the submission that matters. */
-PROGRAM(everything_so_far, "'early'", "'first'", "to add") {
-    hcq_queue *early = labelled(HCQ_COMPUTE, "early");
-    SET(P.first, P.x);
-    CHECK(hcq_queue_wait_device(early, P.dev) >= 0);
-    MOVE(early, P.y, P.x);
-    for (int i = 0; i < 2; i++) {
-        (void)submit_on(i == right, i == right ? early : P.first, NULL);
-    }
-}
-
 /* A launch is an earlier one's, but for another queue. */
 PROGRAM(a_launch_that_nothing_follows, "'first'", "'second'", "to add") {
     hcq_queue *graph = labelled(HCQ_GRAPH, "second");
@@ -361,7 +326,6 @@ PROGRAM(a_callback_for_another_point, "the host", "", "to add") {
     DONE(done);
 }
 
-/* Memory of the host that two devices have imported. */
 PROGRAM(memory_of_two_devices, "'first'", "'second'", "to add") {
     static uint32_t shared[1024] __attribute__((aligned(4096)));
     hcq_device *other = OPEN_WITH(1, .label = "other");
