@@ -23,30 +23,23 @@ static struct {
 
 /* ---- devices ---- */
 
-/* What differs between the devices of the world; all zero is the default. */
-typedef struct setting {
-    hcq_device_test test;
-    uint32_t cpu_flags, compute_lanes, copy_lanes;
-    uint64_t spin_ns;
-} setting;
-
-static const setting settings[DEVICES] = {
-    {{0, 0, 0}, 0, 0, 0, 0},
-    {{0, 0, 16}, 0, 0, 0, 0},
-    {{0, 0, 0}, HCQ_CPU_ONE_ENGINE, 0, 0, HCQ_NEVER},
-    {{1, 0, 0}, 0, 0, 0, HCQ_NEVER},
-    {{0, 1, 0}, 0, 0, 0, HCQ_NEVER},
-    {{0, 0, 5}, 0, 2, 2, HCQ_NEVER},
+/* What differs between the devices of the world, beside the variant. */
+static const test_variant settings[DEVICES] = {
+    {.spin_ns = 0},
+    {.test.counter_limit = 16},
+    {.cpu_flags = HCQ_CPU_ONE_ENGINE, .spin_ns = HCQ_NEVER},
+    {.test.no_copy_lane = 1, .spin_ns = HCQ_NEVER},
+    {.test.no_native_wait = 1, .spin_ns = HCQ_NEVER},
+    {.test.counter_limit = 5, .spin_ns = HCQ_NEVER},
 };
 
 static hcq_device *open_setting(uint32_t index) {
     hcq_device_desc desc = test_desc();
-    const setting *s = &settings[index];
+    const test_variant *s = &settings[index];
     test_forced.no_copy_lane |= s->test.no_copy_lane;
     test_forced.no_native_wait |= s->test.no_native_wait;
     if (s->test.counter_limit) { test_forced.counter_limit = s->test.counter_limit; }
-    desc.compute_lanes = s->compute_lanes;
-    desc.copy_lanes = s->copy_lanes;
+    desc.compute_lanes = desc.copy_lanes = index + 1 == DEVICES ? 2 : 0;
     desc.spin_ns = s->spin_ns;
     desc.versions = index % 3 ? 4 : 0;
     test_cpu_desc.flags |= s->cpu_flags;
