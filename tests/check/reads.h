@@ -113,8 +113,7 @@ static void beside_end(void) {
 }
 
 TEST(others_beside_a_kernel) {
-    SKIP_IF(!is_cpu(), "the CPU's kernels");
-    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    SKIP_IF(!is_cpu() || T.variant->seeded, "a kernel of the CPU that waits for the host");
     /* 1: a later one of its lane was there last; 2: it is given late; 3: it is the host */
     for (int later = 0; later < 4; later++) {
         program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_READS);
@@ -158,8 +157,7 @@ TEST(others_beside_a_kernel) {
 /* What the host had seen when it set a signal is not forgotten: who is held since before that
    knows it from there, and only from there. */
 TEST(what_a_set_says_is_remembered) {
-    SKIP_IF(!is_cpu(), "the CPU's kernels");
-    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    SKIP_IF(!is_cpu() || T.variant->seeded, "a kernel of the CPU that waits for the host");
     CHECK_OK(hcq_close(T.dev));        /* what the host has seen is forgotten, too */
     T.dev = NULL;
     for (uint32_t sets = 0; sets < 2; sets++) {
@@ -185,8 +183,7 @@ TEST(what_a_set_says_is_remembered) {
 
 /* A value that was read says which raise it is; a wait for it only that it, or a later one, is. */
 TEST(a_value_that_is_read) {
-    SKIP_IF(!is_cpu(), "the CPU's kernels");
-    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    SKIP_IF(!is_cpu() || T.variant->seeded, "a kernel of the CPU that waits for the host");
     for (int reads = 0; reads < 2; reads++) {
         uint64_t value = 0;
         program_open(0);
