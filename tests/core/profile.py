@@ -244,8 +244,9 @@ const followed = () => new Promise(done => addEventListener('hashchange', done))
 draw();
 return { seen, rows: rows(), lanes: all('.lane').map(e => [facts(e), all('.bar', e).map(facts)]),
   bars: all('.bar').length, arrows: all('.arrow').map(facts), subs: all('.sub').map(facts),
-  links: all('a').map(facts), texts: Object.fromEntries(['facts', 'note', 'info', 'axis', 'tick',
-    'label', 'time'].map(name => [name, all('#' + name + ', .' + name).map(e => e.textContent)])) };"""
+  links: all('a').map(facts), texts: Object.fromEntries(
+    ['facts', 'note', 'info', 'axis', 'tick', 'label', 'time'].map(
+      name => [name, all('#' + name + ', .' + name).map(e => e.textContent)])) };"""
 
 
 def draw(name, width, script='', place=''):
