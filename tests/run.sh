@@ -30,7 +30,7 @@
 #            are what a model says; random graphs give what their calls give one
 #            after another, and their plans wait for what they must and nothing
 #            else; kernels that are written once compute what plain C does
-#   default  the checker tells 50 programs that lack an ordering, and 500 drawn ones,
+#   default  the checker tells 37 programs that lack an ordering, and 500 drawn ones,
 #            on every backend, and says nothing of their twins, the suite, graphs;
 #            devices with a seed: the suite in the orders of 20 seeds, one seed is one
 #            run, also on aarch64; all schedules are all there are;

@@ -1,4 +1,4 @@
-/* drawn.h - programs of two lanes drawn at random, and the same with one wait less: what is
+/* drawn.h - programs of three lanes drawn at random, and the same with one wait less: what is
    told, and which waits change nothing. Part of races.c. */
 
 enum { STEPS = 14 };
@@ -47,7 +47,7 @@ static void program_draw(random_program *p, uint64_t *random) {
     for (uint32_t n = 0; n < STEPS; n++) {
         step *s = &p->steps[n];
         uint32_t words = 1 + (uint32_t)(test_random(random) % 12);
-        s->lane = (uint32_t)(test_random(random) % 2);
+        s->lane = (uint32_t)(test_random(random) % LANES);
         s->count = 1 + (uint32_t)(test_random(random) % 2);
         for (uint32_t i = 0; i < s->count; i++) { /* a copy goes from one buffer to the other */
             area *a = &s->areas[i];

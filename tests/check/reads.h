@@ -100,21 +100,26 @@ static void beside_kernel(const void *args, const hcq_block *block) {
     beside_while(1);
 }
 
-static hcq_program *make_beside(void) {
-    return make_kernel(P.dev, HCQ_CPU_PROGRAM("beside", beside_kernel, HCQ_ARG_IN));
+/* Records the kernel, which runs until beside_end. */
+static void record_beside(hcq_queue *q, hcq_buffer buffer) {
+    hcq_program *beside = make_kernel(P.dev, HCQ_CPU_PROGRAM("beside", beside_kernel, HCQ_ARG_IN));
+    beside_state = 0;
+    CHECK_INDEX(hcq_queue_exec(q, beside, &buffer.address, 8, dims_one, dims_one), 0);
+}
+
+static void beside_end(void) {
+    beside_while(0);
+    __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
 }
 
 TEST(others_beside_a_kernel) {
-    SKIP_IF(!is_cpu(), "the CPU's kernels");
-    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    SKIP_IF(!is_cpu() || T.variant->seeded, "a kernel of the CPU that waits for the host");
     /* 1: a later one of its lane was there last; 2: it is given late; 3: it is the host */
     for (int later = 0; later < 4; later++) {
         program_open(HCQ_DEVICE_CHECK | HCQ_DEVICE_CHECK_READS);
         hcq_buffer x = make_buffer(P.dev, BYTES, HCQ_ZEROED);
         hcq_queue *last = labelled(HCQ_COMPUTE, "last");
-        hcq_signal go = make_signal(P.dev, 0);
-        beside_state = 0;
-        CHECK_INDEX(hcq_queue_exec(P.first, make_beside(), &x.address, 8, dims_one, dims_one), 0);
+        record_beside(P.first, x);
         CHECK(hcq_queue_fill(P.second, AT(x, 128, 64), 64, 7, 1) >= 0);
         SET(last, x);
         hcq_point one, two;
@@ -129,7 +134,7 @@ TEST(others_beside_a_kernel) {
             }
         } else {
             hcq_queue *gate = labelled(HCQ_COMPUTE, "gate");
-            CHECK(hcq_queue_wait(gate, hcq_at(go, 1)) >= 0);
+            CHECK(hcq_queue_wait(gate, hcq_at(P.signal, 1)) >= 0);
             (void)submit_on(0, gate, NULL);
             (void)submit_on(1, gate, NULL);
             one = submit_on(0, P.first, NULL);
@@ -137,11 +142,10 @@ TEST(others_beside_a_kernel) {
             if (later == 1) {
                 (void)submit_on(0, last, &two);
             }
-            CHECK_OK(hcq_signal_set(go, 1));
+            CHECK_OK(hcq_signal_set(P.signal, 1));
         }
         DONE_IF(later < 3, two);
-        beside_while(0);
-        __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
+        beside_end();
         DONE(one);
         settle();
         CHECK_U64(races_of(P.dev), 0);
@@ -153,17 +157,14 @@ TEST(others_beside_a_kernel) {
 /* What the host had seen when it set a signal is not forgotten: who is held since before that
    knows it from there, and only from there. */
 TEST(what_a_set_says_is_remembered) {
-    SKIP_IF(!is_cpu(), "the CPU's kernels");
-    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    SKIP_IF(!is_cpu() || T.variant->seeded, "a kernel of the CPU that waits for the host");
     CHECK_OK(hcq_close(T.dev));        /* what the host has seen is forgotten, too */
     T.dev = NULL;
     for (uint32_t sets = 0; sets < 2; sets++) {
         program_open(0);
-        hcq_queue *runs = labelled(HCQ_COMPUTE, "runs"), *others = labelled(HCQ_COMPUTE, "others");
+        hcq_queue *runs = labelled(HCQ_COMPUTE, "runs");
         hcq_point both[2] = {{{0}, 0}, hcq_at(P.signal, 1)};
-        beside_state = 0;
-        CHECK_INDEX(hcq_queue_exec(runs, make_beside(), &P.y.address, 8, dims_one, dims_one), 0);
-        SET(others, P.z);
+        record_beside(runs, P.y);
         SET(P.first, P.x);
         CHECK_INDEX(hcq_queue_host(P.second, host_nothing, NULL), 0); /* held till that has run */
         CHECK_OK(hcq_queue_access(P.second, 0, P.x, HCQ_ARG_IN));
@@ -174,29 +175,23 @@ TEST(what_a_set_says_is_remembered) {
         hcq_point one = submit_on(1, P.first, NULL);
         DONE(one);
         CHECK_OK(hcq_signal_set(P.signal, 1));
-        for (int i = 0; i < 6000; i++) {
-            (void)submit_on(1, others, NULL);
-        }
-        __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
+        many_others(1);
+        beside_end();
         CHECK_U64(races_of(P.dev), 1 - sets);
     }
 }
 
 /* A value that was read says which raise it is; a wait for it only that it, or a later one, is. */
 TEST(a_value_that_is_read) {
-    SKIP_IF(!is_cpu(), "the CPU's kernels");
-    SKIP_IF(T.variant->seeded, "a kernel that waits for the host");
+    SKIP_IF(!is_cpu() || T.variant->seeded, "a kernel of the CPU that waits for the host");
     for (int reads = 0; reads < 2; reads++) {
         uint64_t value = 0;
-        hcq_point at = {{0}, 5};
         program_open(0);
-        at.signal = P.signal;
-        beside_state = 0;
-        CHECK_INDEX(hcq_queue_exec(P.first, make_beside(), &P.y.address, 8, dims_one, dims_one),
-                    0);
+        const hcq_point at = hcq_at(P.signal, 5);
+        record_beside(P.first, P.y);
         CHECK(hcq_queue_signal(P.first, hcq_at(P.signal, 7)) >= 0);
         SET(P.second, P.x);
-        CHECK(hcq_queue_signal(P.second, hcq_at(P.signal, 5)) >= 0);
+        CHECK(hcq_queue_signal(P.second, at) >= 0);
         hcq_point one = submit_on(0, P.first, NULL);
         beside_while(0);
         (void)submit_on(1, P.second, NULL);
@@ -206,7 +201,7 @@ TEST(a_value_that_is_read) {
         DONE_IF(!reads, at);
         CHECK_OK(hcq_check_host(P.x.host, BYTES, HCQ_ARG_IN));
         CHECK_U64(test_query(P.dev, HCQ_QUERY_RACES), !reads);
-        __atomic_store_n(&beside_state, 2, __ATOMIC_SEQ_CST);
+        beside_end();
         DONE(one);
     }
 }

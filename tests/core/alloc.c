@@ -88,16 +88,22 @@ typedef struct bench {
     hcq_point last;
 } bench;
 
+typedef struct path {
+    const char *name;
+    hcq_result (*run)(bench *);
+    int deep;
+} path;
+
 /* An unbound queue has a version per submission under way, and a profiled one, too;
    a bound one has its slots: as many as ever will be at once are made while a gate
    keeps the lane from finishing any. */
-static void go_deep(hcq_result (*path)(bench *), bench *b) {
+static void go_deep(const path *p, bench *b) {
     const int depth = b->bound && !b->profiled ? SLOTS : DEPTH;
     hcq_point open = hcq_at(make_signal(T.dev, 0), 1);
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
     CHECK_OK(submit_lists(dev2(), &open, NULL, 0, NULL));
     for (int i = 0; i < depth; i++) {
-        CHECK_OK(path(b));
+        CHECK_OK(p->run(b));
     }
     CHECK_OK(hcq_signal_set(open.signal, 1));
 }
@@ -116,28 +122,29 @@ static void start_services(void) {
 }
 
 /* Both devices are idle now and then. */
-static void run_path(hcq_result (*path)(bench *), bench *b, int rounds) {
+static void run_path(const path *p, bench *b, int rounds) {
     for (int i = 0; i < rounds; i++) {
-        CHECK_OK(path(b));
+        CHECK_OK(p->run(b));
         CHECK_OK(i % DEPTH == 0 ? hcq_device_synchronize(T.dev, BOUND) : HCQ_OK);
     }
     synchronize_both();
 }
 
-static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
+static void count_path(const path *p, bench *b) {
     start_services();
-    if (deep) {
-        go_deep(path, b);
+    if (p->deep) {
+        go_deep(p, b);
     }
-    run_path(path, b, WARM);
+    run_path(p, b, WARM);
     counts before, after;
     int tries = 0;
     do {                               /* as many versions are made as ever run side by side, */
         before = counts_now();         /* which is a matter of how the threads run */
-        run_path(path, b, ROUNDS);
+        run_path(p, b, ROUNDS);
         after = counts_now();
     } while (after.hooks != before.hooks && ++tries < 8);
-    fprintf(stderr, "%-40s %llu by the hooks, %llu on the heap in %d rounds\n", name,
+    fprintf(stderr, "%s%s%s: %llu by the hooks, %llu on the heap in %d rounds\n", p->name,
+            b->bound ? ", bound" : "", b->profiled ? ", profiled" : "",
             (unsigned long long)(after.hooks - before.hooks),
             (unsigned long long)(after.heap - before.heap), ROUNDS);
     CHECK_U64(after.hooks - before.hooks, 0);
@@ -155,11 +162,6 @@ static hcq_result submit_only(bench *b) {
 }
 
 static hcq_result submit_and_wait(bench *b) {
-    TRY(submit_only(b));
-    return wait_last(b);
-}
-
-static hcq_result submit_and_wait_at_once(bench *b) {
     const hcq_submission sub = {.queues = &b->q, .queue_count = 1};
     return hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &b->last);
 }
@@ -208,11 +210,6 @@ static hcq_result launch(bench *b, uint32_t flags, const hcq_point *wait) {
 
 static hcq_result launch_only(bench *b) {
     return launch(b, 0, NULL);
-}
-
-static hcq_result launch_and_wait(bench *b) {
-    TRY(launch(b, 0, NULL));
-    return wait_last(b);
 }
 
 static hcq_result launch_overlapping(bench *b) {
@@ -297,54 +294,45 @@ static void record_bench(bench *b, int bound) {
     }
 }
 
-typedef struct path { const char *name; hcq_result (*run)(bench *); int deep; } path;
-
 static const path paths[] = {
     {"submit", submit_only, 1},
     {"update and submit", update_and_submit, 1},
     {"held, released by the host", held_and_set, 0},
     {"launch", launch_only, 1},
-    {"launch and wait", launch_and_wait, 0},
     {"overlapping launches", launch_overlapping, 1},
     {"update and launch", update_and_launch, 1},
     {"launch, held, released by the host", launch_held, 0},
     {"submit and wait", submit_and_wait, 0}, /* the rest: not profiled */
-    {"submit and wait in one call", submit_and_wait_at_once, 0},
     {"variables", submit_variable, 1},
     {"signals between lanes and devices", signals_between_lanes, 0},
     {"wait before signal", wait_first, 0},
     {"polls and timeouts", polls_and_timeouts, 0},
 };
-enum { PROFILED_PATHS = 8, PATHS = sizeof paths / sizeof paths[0] };
+enum { PROFILED_PATHS = 7, PATHS = sizeof paths / sizeof paths[0] };
 
-static void count_paths(bench *b, int count) {
-    for (int i = 0; i < count; i++) {
-        char name[96];
-        snprintf(name, sizeof name, "%s%s%s", paths[i].name, b->bound ? ", bound" : "",
-                 b->profiled ? ", profiled" : "");
-        count_path(name, paths[i].run, b, paths[i].deep);
+/* Not bound, bound. */
+static void count_paths(int count, int profiled) {
+    for (int bound = 0; bound < 2; bound++) {
+        bench b;
+        record_bench(&b, bound);
+        b.profiled = profiled;
+        for (int i = 0; i < 2 && profiled; i++) {
+            CHECK_OK(hcq_profile_start(i ? dev2() : T.dev, NULL));
+        }
+        for (int i = 0; i < count; i++) {
+            count_path(&paths[i], &b);
+        }
     }
 }
 
 TEST(paths_allocate_nothing) {
-    bench b;
-    for (int bound = 0; bound < 2; bound++) {
-        record_bench(&b, bound);
-        count_paths(&b, PATHS);
-    }
+    count_paths(PATHS, 0);
 }
 
 /* The profile writes into memory that it took when it was started. */
 TEST(profiled_paths_allocate_nothing) {
-    bench b;
     SKIP_IF(!(test_info(T.dev).features & HCQ_FEATURE_PROFILING), "no HCQ_FEATURE_PROFILING");
-    for (int bound = 0; bound < 2; bound++) {
-        record_bench(&b, bound);
-        b.profiled = 1;
-        CHECK_OK(hcq_profile_start(T.dev, NULL));
-        CHECK_OK(hcq_profile_start(dev2(), NULL));
-        count_paths(&b, PROFILED_PATHS);
-    }
+    count_paths(PROFILED_PATHS, 1);
 }
 
 /* The counters themselves: a test that cannot fail is worse than none. */

@@ -23,7 +23,8 @@ static struct {
     hcq_registry *registry, *full;
     hcq_signal s, zero, gone, orphaned, raised;
     hcq_point reached, stale, high, nil, line, taken, done;
-    hcq_buffer a, b, b_part, x, odd, far, foreign, none, freed, orphan, input, input_end, strange;
+    hcq_buffer a, b, b_part, x, odd, far, foreign, none, freed, leaving, orphan;
+    hcq_buffer input, input_end, strange, old[2];
     add_args args, bad_args, past_args, freed_args, input_args;
     hcq_dims one, flat_block;
     hcq_device_desc desc;
@@ -191,6 +192,9 @@ static void fixture_queues(void) {
         again(*queues[i]);
         CHECK_OK(hcq_queue_label(*queues[i], "q"));
     }
+    F.old[0] = hcq_graph_input(F.g, 2, NULL, 64); /* of F.g as it was before a reset */
+    CHECK(hcq_graph_alloc(F.g, T.dev, 64, 0, &F.old[1]) >= 0);
+    again(F.g);
     F.input_args.dst = F.input.address;
     F.theirs = make_queue(F.other, HCQ_COMPUTE);
     F.both[0] = F.both[2] = F.g;
@@ -231,6 +235,8 @@ static void fixture_late(void) {
     CHECK_OK(hcq_signal_destroy(gone));
     hcq_point never = hcq_at(make_signal(dev2(), 0), 1);
     CHECK_OK(submit_lists(dev2(), &never, &F.taken, 0, NULL));
+    F.leaving = make_words(dev2(), 16);
+    CHECK_OK(hcq_free_after(F.leaving, &never, 1, NULL));
     CHECK_OK(hcq_queue_submit(F.w, T.dev, &F.done));
     WAIT_OK(F.done);
 }
@@ -499,30 +505,6 @@ TEST_BARE(misuse_checks_without_the_checker) {
     REFUSE(hcq_open(T.variant->backend, &desc, &(hcq_device *){NULL}), HCQ_ERROR_INVALID, "flags");
 }
 #endif
-
-TEST_BARE(misuse_freed_twice) {
-    hcq_point wait = hcq_at(make_signal(dev2(), 0), 1), point;
-    hcq_buffer a = make_words(dev2(), 4);
-    CHECK_OK(hcq_free_after(a, &wait, 1, &point));
-    REFUSE(hcq_free_after(a, &wait, 1, NULL), HCQ_ERROR_CLOSED, "buffer");
-    REFUSE(hcq_free(a), HCQ_ERROR_CLOSED, "buffer");
-    CHECK_OK(hcq_signal_set(wait.signal, 1));
-    WAIT_OK(point);
-    REFUSE(hcq_free(a), HCQ_ERROR_CLOSED, "buffer");
-}
-
-/* A placeholder means something to its own graph, until that is reset. */
-TEST_BARE(misuse_old_placeholder) {
-    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
-    hcq_buffer e, in = hcq_graph_input(g, 0, NULL, 64);
-    CHECK_INDEX(hcq_graph_alloc(g, T.dev, 64, 0, &e), 0);
-    const hcq_buffer holders[2] = {in, e};
-    for (int i = 0; i < 2; i++) {
-        CHECK_OK(hcq_queue_reset(g));
-        REFUSE(hcq_queue_fill(g, holders[i], 64, 1, 4), HCQ_ERROR_INVALID, "dst");
-    }
-    hcq_queue_destroy(g);
-}
 
 /* At the end: a group's teardown that fails is no failure for cmocka. */
 TEST_BARE(misuse_leaves_nothing) {

@@ -5,7 +5,6 @@ The page is drawn by Chromium without a window: lanes, bars and arrows are count
 what it made of it, its table is sorted, keys are pressed, a link is followed. The
 summary's rows are those of the trace."""
 import atexit
-import html.parser
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 
 LANES = [(device, kind, '0') for device in ('CPU', 'CPU:1')
          for kind in ('compute', 'copy', 'host')]
@@ -77,12 +77,13 @@ def check_arrows(events, lanes, launches):
     ends = {e['id']: e for e in events if e['ph'] == 'f'}
     assert sum(e['ph'] in 'sf' for e in events) == 2 * len(begins)
     assert begins.keys() == ends.keys()
-    seen = {}
+    seen, shown = {}, [e for e in events if e['ph'] == 'X']
     for number, begin in begins.items():
         end = ends[number]
         assert end['bp'] == 'e' and begin['ts'] <= end['ts'], (begin, end)
         assert begin['cat'] == end['cat'] and begin['name'] == end['name'], (begin, end)
         bar, later = bar_at(lanes, begin), bar_at(lanes, end)
+        assert [shown[begin['args'][at]] for at in ('from', 'to')] == [bar, later], begin
         commands = bar['args']['command'], later['args']['command']
         seen[commands] = seen.get(commands, 0) + 1
     assert seen == {wait: launches for wait in WAITS}, seen
@@ -133,20 +134,14 @@ def check_summary(text, bars):
                         lines[-1]), lines
 
 
-def check_page(text, bars, arrows):
+def check_page(text, trace):
     """Nothing from elsewhere, no name that ends the script that it stands in."""
     places = set(re.findall('[a-z]+://[^\'" ]*', text))
     assert places <= {'http://www.w3.org/2000/svg'}, places
     assert not re.search('<link[^>]*href=.(?!data:)|@import|src=', text)
     assert len(re.findall('<script', text)) == len(re.findall('</script', text)) == 2
     data = re.search("<script type='application/json' id='data'>\n(.*?)</script>", text, re.S)
-    events = json.loads(data.group(1), parse_constant=no_constant)['traceEvents']
-    shown = [e for e in events if e['ph'] == 'X']
-    waits = [e['args'] for e in events if e['ph'] == 's']
-    assert len(shown) == bars + SYNCS and len(waits) == arrows
-    for wait in waits:                 # bars by their places
-        commands = shown[wait['from']]['args']['command'], shown[wait['to']]['args']['command']
-        assert commands in WAITS, commands
+    assert json.loads(data.group(1), parse_constant=no_constant) == trace
 
 
 def check_files(name, launches):
@@ -160,7 +155,7 @@ def check_files(name, launches):
     assert other['lost_events'] == 0, other
     assert 0 <= other['clock_error_ns'] < 10**9
     check_summary(read(name + '.txt'), [e for e in events if e['ph'] == 'X'])
-    check_page(read(name + '.html'), len(bars), len(WAITS) * launches)
+    check_page(read(name + '.html'), trace)
 
 
 def check_races():
@@ -179,47 +174,6 @@ def check_races():
 
 
 # ---- the page as it is drawn
-
-
-class Drawn(html.parser.HTMLParser):
-    """Lanes with their bars, submissions, arrows, the table's rows, links in the details, and
-    texts by the id or class around them."""
-
-    def __init__(self):
-        super().__init__()
-        self.lanes, self.arrows, self.texts, self.open = [], [], {}, []
-        self.submissions, self.rows, self.links = [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        a = dict(attributes)
-        names = (a.get('class') or '').split()
-        if 'lane' in names:
-            self.lanes.append((a, []))
-        if 'bar' in names:
-            assert any('lane' in names for _, names in self.open), 'a bar outside of any lane'
-            self.lanes[-1][1].append(a)
-        if 'arrow' in names:
-            self.arrows.append(a)
-        if 'sub' in names:
-            self.submissions.append((int(a['data-first']), int(a['data-last'])))
-        if tag == 'tr':
-            self.rows.append([])
-        if tag in ('th', 'td'):
-            self.rows[-1].append('')
-        if tag == 'a':
-            self.links.append(a['href'])
-        if tag not in ('meta', 'link', 'input', 'br'):
-            self.open.append((tag, names + [a.get('id')]))
-
-    def handle_endtag(self, tag):
-        while self.open and self.open.pop()[0] != tag:
-            pass
-
-    def handle_data(self, data):
-        if any(tag in ('th', 'td') for tag, _ in self.open):
-            self.rows[-1][-1] += data
-        for name in {name for _, names in self.open for name in names}:
-            self.texts.setdefault(name, []).append(data)
 
 
 class Browser:
@@ -281,20 +235,26 @@ class Browser:
 
 USE = """draw();
 const seen = [];
-const rows = () => [...document.querySelectorAll('tr')].map(row =>
-  [...row.cells].map(cell => cell.textContent));
+const all = (what, of = document) => [...of.querySelectorAll(what)];
+const facts = e => Object.fromEntries([...e.attributes].map(a => [a.name, a.value]));
+const rows = () => all('tr').map(row => [...row.cells].map(cell => cell.textContent));
 const press = key => dispatchEvent(new KeyboardEvent('keydown', { key }));
 const followed = () => new Promise(done => addEventListener('hashchange', done));
 %s
 draw();
-return [seen, document.documentElement.outerHTML];"""
+return { seen, rows: rows(), lanes: all('.lane').map(e => [facts(e), all('.bar', e).map(facts)]),
+  bars: all('.bar').length, arrows: all('.arrow').map(facts), subs: all('.sub').map(facts),
+  links: all('a').map(facts), texts: Object.fromEntries(
+    ['facts', 'note', 'info', 'axis', 'tick', 'label', 'time'].map(
+      name => [name, all('#' + name + ', .' + name).map(e => e.textContent)])) };"""
 
 
 def draw(name, width, script='', place=''):
-    """What Chromium makes of a page in a window of this width, after what a user may do."""
-    drawn = Drawn()
-    drawn.seen, page = browser.say(f'file://{folder}/{name}.html{place}', width, USE % script)
-    drawn.feed(page)
+    """What Chromium makes of a page in a window of this width, after what a user may do: the
+    attributes of lanes with their bars, of arrows, submissions and links, rows, and texts."""
+    said = browser.say(f'file://{folder}/{name}.html{place}', width, USE % script)
+    drawn = types.SimpleNamespace(**said)
+    assert drawn.bars == sum(len(bars) for _, bars in drawn.lanes), 'a bar outside of any lane'
     return drawn
 
 
@@ -309,7 +269,7 @@ def check_drawn(drawn, name, launches):
             assert float(one['x']) + float(one['width']) < float(next_one['x']) + 1.1, next_one
         assert len({rect['y'] for rect in rects}) == 1, lane  # nothing overlaps: one row
     assert bars == 0, bars
-    note = ''.join(drawn.texts.get('note', []))
+    note = ''.join(drawn.texts['note'])
     arrows = sum(int(a['data-count']) for a in drawn.arrows)
     assert arrows == len(WAITS) * launches or (
         name == 'many' and not arrows and note.startswith('Zoom in')), (arrows, note)
@@ -320,10 +280,10 @@ def check_drawn(drawn, name, launches):
     facts = ''.join(drawn.texts['facts'])
     for part in ('2 devices', '6 lanes', f'{10 * launches + SYNCS:,} events'):
         assert part in facts, (part, facts)
-    assert drawn.texts.get('tick'), 'no axis'
+    assert drawn.texts['tick'], 'no axis'
     # One bar is most of the picture, so that there is room for its name.
-    assert CUT in drawn.texts.get('label', []), 'no label'
-    assert drawn.texts.get('time'), 'no duration'
+    assert CUT in drawn.texts['label'], 'no label'
+    assert drawn.texts['time'], 'no duration'
 
 
 def bars_of(name):
@@ -333,32 +293,29 @@ def bars_of(name):
 
 def check_submissions(drawn, bars):
     """Each is in a bracket over its bars."""
-    shown = {number for first, last in drawn.submissions for number in range(first, last + 1)}
+    shown = {number for sub in drawn.subs
+             for number in range(int(sub['data-first']), int(sub['data-last']) + 1)}
     assert {bar['args']['submission'] for bar in bars if bar['cat'] != 'synchronize'} <= shown, shown
 
 
 def check_table(bars):
     """The largest total first; a click on a head sorts by that, a second one turns it."""
-    want = [(name.split('\t')[0], count, grid, low) for name, grid, count, _, _, low, _ in
-            table_of(bars)]
-    orders = (want, sorted(want, key=lambda row: row[0].encode('utf-16-be')),
-              sorted(want, key=lambda row: -row[3]), sorted(want, key=lambda row: row[3]))
+    want = {(name.split('\t')[0], grid, count): (place, low)
+            for place, (name, grid, count, _, _, low, _) in enumerate(table_of(bars))}
+    keys = (lambda row: want[row][0], lambda row: row[0].encode('utf-16-be'),
+            lambda row: -want[row][1], lambda row: want[row][1])
     tables = draw('few', 1400, """seen.push(rows());
         for (const i of [0, 4, 4]) {
           document.querySelectorAll('th')[i].click();
           seen.push(rows());
         }""").seen
-    assert len(tables) == len(orders)
-    for (head, *rows), order in zip(tables, orders):
+    assert len(tables) == len(keys)
+    for (head, *rows), key in zip(tables, keys):
         assert [title.split(' ')[0] for title in head] == [
             'name', 'count', 'total', 'median', 'min', 'max', 'GB/s', 'grid'], head
-        lows = {(name, grid): low for name, _, grid, low in want}
-        rows = [(row[0].split('\t')[0], int(row[1]), row[7]) for row in rows]
-        assert sorted(rows) == sorted(row[:3] for row in order), rows
-        if order is want or order is orders[1]:
-            assert [row[0] for row in rows] == [row[0] for row in order], (rows, order)
-        else:
-            assert [lows[row[0], row[2]] for row in rows] == [row[3] for row in order], rows
+        rows = [(row[0].split('\t')[0], row[7], int(row[1])) for row in rows]
+        assert sorted(rows) == sorted(want), rows
+        assert list(map(key, rows)) == sorted(map(key, want)), rows
 
 
 def check_keys():
@@ -392,7 +349,7 @@ def check_links(bars, waits):
     name = f'{one["name"]} of #{one["args"]["submission"]}'
     assert before.startswith(other['name']) and 'waited for ' + name in before, before
     assert after.startswith(one['name']) and 'waited for it ' + other['name'] in after, after
-    assert f'#{wait["to"]}' in drawn.links, drawn.links
+    assert f'#{wait["to"]}' in [link['href'] for link in drawn.links], drawn.links
     assert any('hot' in a['class'] and a['data-from'] == str(wait['from']) for a in drawn.arrows)
 
 
@@ -447,13 +404,12 @@ browser = Browser()
 atexit.register(browser.end)
 for base, count in SIZES.items():
     check_files(base, count)
-check_races()
-# The few bars and arrows are drawn one by one; the many, in a narrow window, lie
-# upon each other.
-for base, count in SIZES.items():
+    # The few bars and arrows are drawn one by one; the many, in a narrow window, lie
+    # upon each other.
     page = draw(base, 1400 if base == 'few' else 500)
     check_drawn(page, base, count)
     check_submissions(page, bars_of(base)[0])
+check_races()
 check_table(bars_of('few')[0])
 check_keys()
 check_links(*bars_of('few'))

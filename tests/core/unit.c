@@ -105,21 +105,17 @@ TEST_BARE(failures_are_exact) {
     }
 }
 
-static void *no_memory(void *user, size_t size, size_t align) {
-    (void)user;
-    (void)size;
-    (void)align;
-    return NULL;
-}
-
 /* Without memory for a range nobody guesses. */
 TEST_BARE(failures_without_memory) {
     hcq_device dev = failures_device(100);
     hcqi_failures f = {0};
+    memset(&T.memory, 0, sizeof T.memory);
+    dev.hooks = test_desc().memory;
     for (uint64_t number = 10; number < 20; number += 2) {
         hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST, NULL);
     }
-    dev.hooks.alloc_fn = no_memory;
+    T.memory.fail_at = 1;
+    T.memory.fail_until = UINT64_MAX;
     for (uint64_t number = 20; number < 60; number += 2) {
         hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST, NULL);
     }

@@ -218,22 +218,11 @@ static hcq_result run_host_mix(void *user) {
     return HCQ_OK;
 }
 
-/* The CPU gives nothing native. */
 static hcq_result custom_encode(void *user, void *native, const void *payload) {
     fill_payload p;
     (void)user;
     memcpy(&p, payload, sizeof p);
-#ifdef TEST_GPU
-    if (native && is_gpu()) {
-        return test_gpu_fill(native, p.address, p.size, p.value);
-    }
-#endif
-    if (native) {
-        mock_custom_fill(native, p.address, p.size, p.value, 4);
-    } else {
-        fill_bytes(HCQ_PTR(unsigned char, p.address), p.size, p.value, 4);
-    }
-    return HCQ_OK;
+    return test_encode_fill(native, p.address, p.size, p.value);
 }
 
 static const hcq_custom_type custom_fill = {

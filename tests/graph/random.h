@@ -17,10 +17,9 @@ static int is_touched(const graph *g, uint32_t name, int only_writes) {
     return 0;
 }
 
-static int bindings_meet(const graph *g, const launch *l, uint32_t n, uint32_t m) {
-    const binding *a = &l->inputs[n], *b = &l->inputs[m];
-    return a->memory == b->memory && a->at < b->at + g->sizes[FIRST_INPUT + m] &&
-           b->at < a->at + g->sizes[FIRST_INPUT + n];
+/* Where an input's bytes are in this launch. */
+static span input_span(const graph *g, const launch *l, uint32_t n) {
+    return (span){l->inputs[n].memory, l->inputs[n].at, g->sizes[FIRST_INPUT + n]};
 }
 
 /* To memory that the graph does not name, or to any. */
@@ -35,20 +34,16 @@ static void bind_input(const graph *g, launch *l, uint32_t n, int any) {
 /* Has the input bytes in common with what a call touches by another name, and one of
    them is written? */
 static int is_aliased(const graph *g, const launch *l, uint32_t n) {
-    const uint32_t size = g->sizes[FIRST_INPUT + n];
-    const binding *b = &l->inputs[n];
-    const int written = is_touched(g, FIRST_INPUT + n, 1);
+    const touch mine = {input_span(g, l, n), is_touched(g, FIRST_INPUT + n, 1)};
     for (uint32_t m = 0; m < INPUTS; m++) {
-        if (m != n && is_touched(g, FIRST_INPUT + m, 0) && bindings_meet(g, l, n, m) &&
-            (written || is_touched(g, FIRST_INPUT + m, 1))) {
+        const touch other = {input_span(g, l, m), is_touched(g, FIRST_INPUT + m, 1)};
+        if (m != n && is_touched(g, FIRST_INPUT + m, 0) && touches_conflict(&mine, &other)) {
             return 1;
         }
     }
     for (uint32_t i = 0; i < g->count; i++) {
         for (uint32_t t = 0; t < g->calls[i].touch_count; t++) {
-            const span *s = &g->calls[i].touches[t].where;
-            if (s->name == b->memory && s->at < b->at + size && b->at < s->at + s->size &&
-                (written || g->calls[i].touches[t].writes)) {
+            if (touches_conflict(&mine, &g->calls[i].touches[t])) {
                 return 1;
             }
         }
@@ -356,7 +351,6 @@ static void launch_and_model(graph *g, const launch *l, hcq_point *points, uint3
         check_plan(g);
     }
     model_launch(g, l);
-    R.launches++;
 }
 
 static void step_once(graph *g, launch *l) {

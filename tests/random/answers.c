@@ -1,6 +1,6 @@
 /* answers.c - every answer of four threads against a model.
 
-   answers [VARIANT] [SEED] [--seconds N] [--threads N] [--quick]
+   answers [VARIANT] [SEED] [--seconds N] [--quick]
    answers [VARIANT] [SEED] --signals N   system calls are interrupted, N seconds
 
    Work never stops and failures are many, as an answer must not depend on how much
@@ -16,8 +16,7 @@
    late: waits for one, all and any, notifications, timelines. An answer must be
    allowed, must not come before those moves nor stay out after them, and is the
    same for ever: at the end of a run each is asked once more, each command that had
-   to run has left its word, and buffers hold what commands give one after another.
-   Runs with one thread repeat exactly. */
+   to run has left its word, and buffers hold what commands give one after another. */
 #include "random.h"
 
 #include "claims.h"
@@ -28,7 +27,7 @@
 #include "disturbed.h"
 
 static struct {                        /* 0: the default */
-    uint32_t seconds, threads, signals;
+    uint32_t seconds, signals;
 } O;
 
 /* ---- a thread ---- */
@@ -117,8 +116,8 @@ static void *actor_run(void *user) {
 
 static void check_claims(const char *how, uint64_t timeout) {
     uint32_t skip = pick(&W, 1000);
-    for (uint32_t t = 0; t < W.threads; t++) {
-        actor *me = &W.actors[(t + skip) % W.threads];
+    for (uint32_t t = 0; t < THREADS; t++) {
+        actor *me = &W.actors[(t + skip) % THREADS];
         for (uint32_t i = 0; i < me->claim_count; i++) {
             claim *c = &me->claims[(i + skip) % me->claim_count];
             ask(how, c, timeout, !c->mortal);
@@ -179,7 +178,7 @@ static void check_run(void) {
     check_claims("at the end, a wait", long_timeout());
     check_devices();
     check_claims("asked once more, a wait", 0);
-    for (uint32_t t = 0; t < W.threads; t++) {
+    for (uint32_t t = 0; t < THREADS; t++) {
         const actor *me = &W.actors[t];
         check_failures(me);
         check_subs(me);
@@ -194,7 +193,7 @@ static void check_run(void) {
 /* ---- runs ---- */
 
 static void open_device(uint32_t d) {
-    uint64_t bytes = (uint64_t)W.threads * W.subs * WORDS * 4;
+    uint64_t bytes = (uint64_t)THREADS * W.subs * WORDS * 4;
     W.devices[d] = test_open(d, &W.desc);
     hcq_device_info info = test_info(W.devices[d]);
     W.compute_lanes = info.compute_lanes;
@@ -213,7 +212,7 @@ static void deal_lanes(void) {
             lanes[count++] = i;
         }
     }
-    for (uint32_t t = 0; t < W.threads; t++) {
+    for (uint32_t t = 0; t < THREADS; t++) {
         uint32_t i = pick(&W, count);
         W.actors[t].lane = count > 1 ? lanes[i] : NEVER;
         lanes[i] = lanes[count - 1];
@@ -224,7 +223,6 @@ static void deal_lanes(void) {
 static void open_run(void) {
     static const uint32_t sizes[] = {200, 1000, 4000, SUBS};
     uint32_t size = T.quick || TEST_SANITIZED ? 2 : 4;
-    W.threads = O.threads ? O.threads : THREADS;
     W.subs = sizes[round_number < size ? round_number : pick(&W, size)];
     W.fail_percent = round_number ? pick(&W, 60) : 25;
     W.look_percent = 10 + pick(&W, 60);
@@ -236,7 +234,7 @@ static void open_run(void) {
     memset(&W.always, 0, sizeof W.always);
     W.always.point.value = 1;
     MUST(hcq_signal_create(W.devices[0], 1, &W.always.point.signal));
-    for (uint32_t t = 0; t < W.threads; t++) {
+    for (uint32_t t = 0; t < THREADS; t++) {
         actor *me = &W.actors[t];
         memset(me, 0, sizeof *me);
         me->index = t;
@@ -272,7 +270,7 @@ TEST_BARE(answers_stay) {
         if (O.signals) {
             interrupt_start();
         }
-        run_threads(actor_run, W.actors, sizeof W.actors[0], W.threads);
+        run_threads(actor_run, W.actors, sizeof W.actors[0], THREADS);
         check_run();
         if (O.signals) {
             interrupt_stop();
@@ -289,7 +287,6 @@ TEST_BARE(answers_stay) {
 
 int main(int argc, char **argv) {
     O.seconds = (uint32_t)own_option(&argc, argv, "--seconds");
-    O.threads = (uint32_t)own_option(&argc, argv, "--threads") % (THREADS + 1);
     O.signals = (uint32_t)own_option(&argc, argv, "--signals");
     return test_main(argc, argv);
 }

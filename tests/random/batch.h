@@ -29,7 +29,7 @@ static int acceptable(actor *me, const draft *d, const claim *c) {
 /* Something to wait for; NULL: nothing suitable was found. */
 static claim *pick_claim(actor *me, draft *d) {
     for (int tries = 0; tries < 4; tries++) {
-        actor *of = chance(me, 60) ? me : &W.actors[pick(me, W.threads)];
+        actor *of = chance(me, 60) ? me : &W.actors[pick(me, THREADS)];
         claim *c = any_claim(me, of, of == me ? me->claim_count : published(of));
         if (c && acceptable(me, d, c)) {
             if (in_batch(me, c)) {
@@ -161,7 +161,7 @@ static void make_step(actor *me, draft *d, uint32_t part) {
 /* ---- submissions ---- */
 
 static int is_owned(uint32_t lane) {
-    for (uint32_t t = 0; t < W.threads; t++) {
+    for (uint32_t t = 0; t < THREADS; t++) {
         if (W.actors[t].lane == lane) {
             return 1;
         }
@@ -394,13 +394,12 @@ static void submit(actor *me, const draft *d, claim *own) {
     for (uint32_t k = 0; k < d->part_count; k++) {
         queues[k] = d->kept ? record_kept(me, d, &index) : record_fresh(me, d, k);
     }
+    const hcq_value number = hcq_value_number(index);
     hcq_submission s = {.waits = waits, .wait_count = d->wait_count, .queues = queues,
                         .queue_count = d->part_count, .signals = &d->raise,
                         .signal_count = d->raise.value != 0, .affinity = d->affinity,
-                        .flags = d->ordered ? 0 : HCQ_UNORDERED};
-    const hcq_value number = hcq_value_number(index);
-    s.values = &number;
-    s.value_count = d->kept ? 1 : 0;
+                        .flags = d->ordered ? 0 : HCQ_UNORDERED, .values = &number,
+                        .value_count = d->kept ? 1 : 0};
     if (chance(me, 5)) {
         hcq_result r = hcq_submit_and_wait(device, &s, 1, pick(me, 100000), &own->point);
         check_answer("submit_and_wait", own, r);

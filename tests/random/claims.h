@@ -188,7 +188,7 @@ static struct {
     hcq_program *put[DEVICES], *mix[DEVICES];
     hcq_buffer words[DEVICES];
     claim always;                      /* reached */
-    uint32_t threads, subs;            /* of this run */
+    uint32_t subs;                     /* of a thread in this run */
     uint32_t fail_percent, look_percent;
     actor actors[THREADS];
     uint64_t total, failed;            /* of all runs */
@@ -225,7 +225,7 @@ static void differs(const char *how, const claim *c, hcq_result result, const ch
 /* Are so many of each thread's done, or at least begun? */
 static int moves_are(const moves *m, int begun) {
     uint32_t late = 0;
-    for (uint32_t t = 0; t < W.threads; t++) {
+    for (uint32_t t = 0; t < THREADS; t++) {
         actor *a = &W.actors[t];
         late += __atomic_load_n(begun ? &a->started : &a->done, __ATOMIC_ACQUIRE) < m->of[t];
     }

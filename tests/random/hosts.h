@@ -131,7 +131,7 @@ static int make_move(actor *me, int in_batch) {
 /* Fails a gate of another thread. */
 static void attack(actor *me) {
     hcq_signal signal = {0};
-    signal.id = __atomic_exchange_n(&W.actors[pick(me, W.threads)].target, 0, __ATOMIC_ACQ_REL);
+    signal.id = __atomic_exchange_n(&W.actors[pick(me, THREADS)].target, 0, __ATOMIC_ACQ_REL);
     if (signal.id) {
         MUST(hcq_signal_fail(signal, ATTACKED, NULL));
     }

@@ -10,7 +10,7 @@ static uint64_t short_timeout(actor *me) {
 
 /* Of any thread. */
 static claim *look_claim(actor *me) {
-    actor *of = &W.actors[pick(me, W.threads)];
+    actor *of = &W.actors[pick(me, THREADS)];
     return any_claim(me, of, published(of));
 }
 

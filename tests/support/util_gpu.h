@@ -132,6 +132,23 @@ static TEST_UNUSED int test_validates(void) {
 
 #endif
 
+/* For an encode function of any backend: fills with 4 bytes. The CPU gives nothing native. */
+static TEST_UNUSED hcq_result test_encode_fill(void *native, uint64_t address, uint64_t size,
+                                               uint32_t value) {
+#ifdef TEST_GPU
+    if (native && is_gpu()) {
+        return test_gpu_fill(native, address, size, value);
+    }
+#endif
+    if (native) {
+        mock_custom_fill(native, address, size, value, 4);
+    }
+    for (uint64_t i = 0; !native && i < size / 4; i++) {
+        HCQ_PTR(uint32_t, address)[i] = value;
+    }
+    return HCQ_OK;
+}
+
 /* ---- tests that need the host's kernels ---- */
 
 #define NEEDS_CPU_KERNELS(reason) SKIP_IF(is_gpu(), reason)
