@@ -463,15 +463,23 @@ def draw(sources, results, options):
             any(m.name.startswith(p + '/') or m.name.startswith(p + '-') for p in options.parts)]
 
 
-def seen_percent(mutants, results, excused):
-    """Says it, and names what was not seen."""
-    able = [m for m in mutants if m.key() not in excused]
-    unseen = [m for m in able if results.found[m.key()][0] != 'seen']
-    for m in unseen:
-        print('not seen: %s  %s\n    key: %s' % (m.name, m, m.key()))
-    percent = 100.0 - 100.0 * len(unseen) / max(len(able), 1)
-    print('%d changes, %d equivalent, %d not seen: %.1f %% of those that can be are seen' % (
-        len(mutants), len(mutants) - len(able), len(unseen), percent))
+def table(mutants, sources, results, excused):
+    """By rooms; the percentage of those seen among those that can be."""
+    rows, total = {}, [0, 0, 0, 0]
+    for m in mutants:
+        at = 2 if m.key() in excused else 1 if results.found[m.key()][0] == 'seen' else 3
+        for r in rows.setdefault(m.room, [0, 0, 0, 0]), total:
+            r[0] += 1
+            r[at] += 1
+        if at == 3:
+            print('not seen: %s  %s\n    key: %s' % (m.name, m, m.key()))
+    lines = {room: len(of) for s in sources.values() for room, of in s.rooms.items()}
+    print('\n%-32s %6s %8s %6s %11s %9s' % ('room', 'lines', 'changes', 'seen', 'equivalent',
+                                            'not seen'))
+    for room, row in list(rows.items()) + [('all', total)]:
+        print('%-32s %6s %8d %6d %11d %9d' % (room, lines.get(room, ''), *row))
+    percent = 100.0 * total[1] / max(total[0] - total[2], 1)
+    print('seen: %.1f %% of those that can be' % percent)
     return percent
 
 
@@ -537,7 +545,7 @@ def main():
             break
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(try_one, todo))
-    return 0 if seen_percent(mutants, results, excused) >= options.least else 1
+    return 0 if table(mutants, sources, results, excused) >= options.least else 1
 
 
 sys.exit(main())
