@@ -235,7 +235,7 @@ HCQ_API hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st 
    destroyed. It counts as a submission of `device`; up to 4 run beside each
    other, later ones behind one of these.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_WOULD_BLOCK (in a custom command's
-     function). */
+     function; so much is pending that the 4 before are given later: try again). */
 HCQ_API hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                          hcq_point *point);
 
@@ -4212,7 +4212,21 @@ static hcq_result hcqi_cuda_import_wait(hcqi_cuda_device *d, hcqi_cuda_lane *lan
     return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuStreamWaitEvent"));
 }
 
-/* On a lane of its own that waits for the event; one that is idle, else the next. */
+/* The imported lane for the next event: one that is idle, else the next all of whose batches are
+   given, as those given later would be behind this event, too; HCQI_CUDA_IMPORTED: none. */
+static uint32_t hcqi_cuda_import_lane(hcqi_cuda_device *d) {
+    uint32_t found = HCQI_CUDA_IMPORTED;
+    for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
+        uint32_t index = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
+        hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
+        if (hcqi_cuda_lane_look(lane) >= lane->submitted) { return index; }
+        int given = hcqi_atomic_load64(&lane->handed) >= lane->submitted;
+        if (given && found == HCQI_CUDA_IMPORTED) { found = index; }
+    }
+    return found;
+}
+
+/* On a lane of its own that waits for the event. */
 HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                           hcq_point *point) {
     hcq_result r;
@@ -4222,16 +4236,17 @@ HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st 
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     if (hcqi_giving != 0) { return hcq_backend_leave(HCQ_ERROR_WOULD_BLOCK); } /* given too late */
-    uint32_t index = d->next_imported;
-    for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
-        uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
-        hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + k];
-        if (hcqi_cuda_lane_look(lane) < lane->submitted) { continue; }
-        index = k;
-        break;
+    uint32_t index = hcqi_cuda_import_lane(d);
+    if (index == HCQI_CUDA_IMPORTED) { /* much is pending, or whoever gives is not there yet */
+        hcq_backend_flush_soon(device);
+        (void)hcq_backend_leave(HCQ_OK);
+        d = hcqi_cuda_from(device, &r);
+        if (d == NULL) { return r; }
+        index = hcqi_cuda_import_lane(d);
     }
-    hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
-    r = hcqi_cuda_lost(d) ? HCQ_ERROR_LOST : hcqi_cuda_import_wait(d, lane, event);
+    r = hcqi_cuda_lost(d) ? HCQ_ERROR_LOST
+      : index == HCQI_CUDA_IMPORTED ? HCQ_ERROR_WOULD_BLOCK
+      : hcqi_cuda_import_wait(d, d->lanes[2 * HCQI_CUDA_LANES + index], event);
     if (r != HCQ_OK) { return hcq_backend_leave(r); }
     d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
     return hcq_backend_leave(hcq_backend_post(device, index, 0, point));
