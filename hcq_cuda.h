@@ -235,7 +235,7 @@ HCQ_API hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st 
    destroyed. It counts as a submission of `device`; up to 4 run beside each
    other, later ones behind one of these.
    Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_WOULD_BLOCK (in a custom command's
-     function; so much is pending that the 4 before are given later: try again). */
+     function). */
 HCQ_API hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                          hcq_point *point);
 
@@ -2988,6 +2988,16 @@ static int hcqi_cuda_give_lent(hcqi_cuda_giving *g) {
     return HCQI_CU_CAPTURE_WRONG;
 }
 
+/* Behind an event of others, see hcqi_cuda_import_wait. */
+static int hcqi_cuda_give_import(hcqi_cuda_giving *g) {
+    hcqi_cuda_event *own = HCQI_CAST(hcqi_cuda_event *, (void *)(uintptr_t)g->batch->posted);
+    g->call = "cuStreamWaitEvent";
+    int r = g->d->api->StreamWaitEvent(g->lane->stream, own->handle, 0);
+    hcqi_cuda_event_put(g->d, own);
+    hcqi_cuda_count(&g->d->waits, 1);
+    return r;
+}
+
 /* What comes before a batch's commands. */
 static int hcqi_cuda_give_begin(hcqi_cuda_giving *g) {
     const hcq_batch *batch = g->batch;
@@ -2996,6 +3006,7 @@ static int hcqi_cuda_give_begin(hcqi_cuda_giving *g) {
     for (uint32_t i = 0; r == HCQI_CU_OK && i < waits; i++) {
         r = hcqi_cuda_give_wait(g, &batch->waits[i]);
     }
+    if (r == HCQI_CU_OK && batch->posted != 0) { r = hcqi_cuda_give_import(g); }
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(g); }
     g->operations += waits + 2;        /* its end, too */
     return r;
@@ -4111,19 +4122,21 @@ HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_progra
     return hcq_backend_leave(HCQ_OK);
 }
 
-/* There is no event of the lane's: one behind a wait for its word. */
-static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
-                                 hcqi_cuda_event **event) {
+/* An event of ours behind a wait for another's event, or else for the lane's word. */
+static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, hcqi_cu_event other,
+                                 uint64_t epoch, hcqi_cuda_event **event) {
     hcqi_word_lock(&lane->relay_lock);
     int r = hcqi_cuda_relay_open(lane);
-    if (r == HCQI_CU_OK) {
+    if (r == HCQI_CU_OK && other != NULL) {
+        r = d->api->StreamWaitEvent(lane->relay, other, 0);
+    } else if (r == HCQI_CU_OK) {
         r = d->api->StreamWaitValue64(lane->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
     }
     *event = r == HCQI_CU_OK ? hcqi_cuda_event_get(d) : NULL;
     if (r == HCQI_CU_OK && *event == NULL) { r = hcqi_cuda_event_none(d); }
     if (r == HCQI_CU_OK) { r = d->api->EventRecord((*event)->handle, lane->relay); }
     if (r == HCQI_CU_OK) {
-        hcqi_cuda_count(&d->waits_value, 1);
+        hcqi_cuda_count(other != NULL ? &d->waits : &d->waits_value, 1);
         hcqi_cuda_count(&d->records, 1);
     } else {
         hcqi_cuda_event_put(d, *event);
@@ -4143,7 +4156,7 @@ static hcq_result hcqi_cuda_event_of(hcqi_cuda_device *d, hcqi_cuda_lane *lane, 
     HCQI_PASS(hcqi_cuda_enter_context(d));
     *event = hcqi_cuda_lane_event(lane, epoch, &done);
     hcqi_atomic_store32(&lane->records, HCQI_CUDA_RECORDS); /* the next ones have one */
-    if (*event == NULL && !done) { r = hcqi_cuda_event_relay(d, lane, epoch, event); }
+    if (*event == NULL && !done) { r = hcqi_cuda_event_relay(d, lane, NULL, epoch, event); }
     hcqi_cuda_leave_context(d);
     return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuEventRecord");
 }
@@ -4200,35 +4213,26 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
 }
 
 /* Makes an imported lane wait for an event, at once: before the batch is given, which may be later
-   if much is pending, the event may be recorded anew, or destroyed. */
+   if much is pending, the event may be recorded anew, or destroyed. The stream of a busy lane may
+   still get what comes before it: *own is then an event for which the batch waits. */
 static hcq_result hcqi_cuda_import_wait(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
-                                        hcqi_cu_event event) {
+                                        hcqi_cu_event event, hcqi_cuda_event **own) {
+    int r, busy = hcqi_cuda_lane_look(lane) < lane->submitted;
+    *own = NULL;
     if (lane->stream == NULL) { HCQI_PASS(hcqi_cuda_lane_stream(d, lane)); }
     HCQI_PASS(hcqi_cuda_enter_context(d));
     hcqi_apart_begin(d->device);       /* where others fill the channel the driver blocks */
-    int r = d->api->StreamWaitEvent(lane->stream, event, 0);
+    r = busy ? hcqi_cuda_event_relay(d, lane, event, 0, own)
+             : d->api->StreamWaitEvent(lane->stream, event, 0);
     hcqi_apart_end(d->device);
     hcqi_cuda_leave_context(d);
     return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuStreamWaitEvent"));
 }
 
-/* The imported lane for the next event: one that is idle, else the next all of whose batches are
-   given, as those given later would be behind this event, too; HCQI_CUDA_IMPORTED: none. */
-static uint32_t hcqi_cuda_import_lane(hcqi_cuda_device *d) {
-    uint32_t found = HCQI_CUDA_IMPORTED;
-    for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
-        uint32_t index = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
-        hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
-        if (hcqi_cuda_lane_look(lane) >= lane->submitted) { return index; }
-        int given = hcqi_atomic_load64(&lane->handed) >= lane->submitted;
-        if (given && found == HCQI_CUDA_IMPORTED) { found = index; }
-    }
-    return found;
-}
-
-/* On a lane of its own that waits for the event. */
+/* On a lane of its own that waits for the event; one that is idle, else the next. */
 HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st *event,
                                           hcq_point *point) {
+    hcqi_cuda_event *own;
     hcq_result r;
     if (point == NULL) { return hcqi_null("point"); }
     memset(point, 0, sizeof *point);
@@ -4236,20 +4240,21 @@ HCQI_DEF hcq_result hcq_cuda_event_import(hcq_device *device, struct CUevent_st 
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
     if (hcqi_giving != 0) { return hcq_backend_leave(HCQ_ERROR_WOULD_BLOCK); } /* given too late */
-    uint32_t index = hcqi_cuda_import_lane(d);
-    if (index == HCQI_CUDA_IMPORTED) { /* much is pending, or whoever gives is not there yet */
-        hcq_backend_flush_soon(device);
-        (void)hcq_backend_leave(HCQ_OK);
-        d = hcqi_cuda_from(device, &r);
-        if (d == NULL) { return r; }
-        index = hcqi_cuda_import_lane(d);
+    uint32_t index = d->next_imported;
+    for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
+        uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
+        hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + k];
+        if (hcqi_cuda_lane_look(lane) < lane->submitted) { continue; }
+        index = k;
+        break;
     }
-    r = hcqi_cuda_lost(d) ? HCQ_ERROR_LOST
-      : index == HCQI_CUDA_IMPORTED ? HCQ_ERROR_WOULD_BLOCK
-      : hcqi_cuda_import_wait(d, d->lanes[2 * HCQI_CUDA_LANES + index], event);
+    d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED; /* others may come meanwhile */
+    hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
+    r = hcqi_cuda_lost(d) ? HCQ_ERROR_LOST : hcqi_cuda_import_wait(d, lane, event, &own);
     if (r != HCQ_OK) { return hcq_backend_leave(r); }
-    d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
-    return hcq_backend_leave(hcq_backend_post(device, index, 0, point));
+    r = hcq_backend_post(device, index, (uint64_t)(uintptr_t)own, point);
+    if (r != HCQ_OK) { hcqi_cuda_event_put(d, own); }
+    return hcq_backend_leave(r);
 }
 
 /* ========================================================================== */
