@@ -391,7 +391,7 @@ static int cache_is_refused(const void *data, size_t size) {
 TEST(caches_are_saved_and_given) {
     size_t size = 0, less = 10;
     uint64_t random = T.seed;
-    (void)make_kernel(T.dev, HCQ_PROGRAM(ids));
+    (void)make_kernel(T.dev, HCQ_PROGRAM(grid));
     CHECK_OK(hcq_vulkan_cache(T.dev, NULL, &size));
     CHECK(size >= 32);
     unsigned char *data = (unsigned char *)malloc(size + 64);
