@@ -71,10 +71,45 @@ TEST(graph_as_text) {
         }
         SAYS(text, "first fill|SYNC|WAIT");
         CHECK((strstr(text, "digraph") != NULL) == (i % 2 != 0));
+        int open = 0;
+        for (const char *at = text; *at != 0; at++) { open += (*at == '{') - (*at == '}'); }
+        CHECK(open == 0);
         SAYS(text, i % 2 ? "a \\\"quoted\\\\one\\\"" : "a \"quoted\\one\"");
     }
     LAUNCH(g);
     CHECK_U64(READ32(a, 15), 1);
+}
+
+typedef struct printer { hcq_queue *graph; uint32_t stop, wrong; } printer;
+
+static void *printer_run(void *user) {
+    static char text[65536];
+    printer *p = (printer *)user;
+    while (!__atomic_load_n(&p->stop, __ATOMIC_ACQUIRE)) {
+        const size_t length = hcq_graph_print(p->graph, 0, text, sizeof text);
+        p->wrong += length != strlen(text);
+    }
+    return NULL;
+}
+
+/* A schedule is told whole beside appends and resets, or not at all. */
+TEST(meanwhile_a_graph_grows) {
+    enum { PARTS = 4, ROUNDS = 400 };
+    printer p = {make_graph(), 0, 0};
+    pthread_t thread;
+    hcq_queue *part = make_graph();
+    hcq_buffer a = make_words(T.dev, 64);
+    for (int32_t i = 0; i < 50; i++) { CHECK_INDEX(record_word(part, a, 1, 4), i); }
+    pthread_create(&thread, NULL, printer_run, &p);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        CHECK_OK(hcq_queue_reset(p.graph));
+        for (int32_t i = 0; i < PARTS; i++) {
+            CHECK_INDEX(hcq_queue_append(p.graph, part), 50 * i);
+        }
+    }
+    __atomic_store_n(&p.stop, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    CHECK_U64(p.wrong, 0);
 }
 
 /* No schedule has them, step by step or as text: a kernel over two devices, a copy with two

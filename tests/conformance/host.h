@@ -129,7 +129,7 @@ TEST(payloads_of_custom_commands) {
 
 /* ---- callbacks ---- */
 
-enum { FINE = 12, BLOCKS = 10 };       /* calls that are done, calls that are refused */
+enum { FINE = 12, BLOCKS = 11 };       /* calls that are done, calls that are refused */
 
 /* Who calls. */
 enum { AT_ONCE, BY_HOST_SET, BY_COLLECTOR, BY_WAITER, BY_OTHER_DEVICE, BY_HOST_COMMAND,
@@ -140,6 +140,7 @@ static struct {
     int way;
     hcq_signal set, other;
     hcq_queue *submit, *graph;
+    hcq_program *program;
     hcq_buffer buffer;
     notice again, undone, beside, elsewhere[3];
     hcq_notification own;
@@ -179,6 +180,7 @@ static void caller_blocks(hcq_result *got) {
     *got++ = hcq_device_synchronize(T.dev, SECOND);
     *got++ = hcq_copyout(&word, caller.buffer, 4);
     *got++ = hcq_copyin(caller.buffer, &word, 4);
+    *got++ = hcq_program_call(caller.program, NULL, 0, dims_one, dims_one, NULL);
     *got++ = hcq_close(dev2());
     *got++ = hcq_device_release(dev2()); /* the last */
     *got++ = submit_queue(caller.graph, T.dev, NULL, NULL, HCQ_STEP, NULL);
@@ -264,6 +266,7 @@ static void caller_reset(hcq_buffer a, hcq_buffer far_one, int way) {
     caller.buffer = make_words(T.dev, 4);
     caller.submit = make_queue(T.dev, HCQ_COPY);
     caller.graph = make_graph();
+    caller.program = make_add(T.dev);
     CHECK_INDEX(record_word(caller.submit, a, 9, 4), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(T.dev), a, 1, 1), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(dev2()), far_one, 0, 1), 1);

@@ -10,7 +10,8 @@ static const struct { const char *reason, *names; } seeded_not[] = {
     "synchronize_covers_earlier_work explain_long_chains long_waits_explain_themselves "
     "device_references_in_threads memory_outlives_running_work a_raise_wakes_who_waits_for_it "
     "profile_starts_and_stops_under_load loggers_end_before_close fork_in_the_middle_of_a_call "
-    "fork_beside_busy_threads profile_of_shared_grids threads_of_the_cpu "},
+    "fork_beside_busy_threads profile_of_shared_grids threads_of_the_cpu "
+    "meanwhile_a_graph_grows "},
 {"a kernel or a host command of it waits for the host",
     "alloc_after_waits_for_last_users a_repeated_value_gets_one_answer "
     "copy_lane_overlaps_compute the_same_again_at_a_bad_time "
