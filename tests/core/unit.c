@@ -328,6 +328,25 @@ TEST_BARE(spinner_who_lost_his_turn_sends_all_to_sleep) {
     free(d);
 }
 
+static void block_alone(const void *args, const hcq_block *block) {
+    (void)args;
+    (void)block;
+}
+
+/* What a block is thought to cost is no more than the whole call took. */
+TEST_BARE(blocks_are_timed) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
+    hcqi_cpu_code code = {.fn = block_alone};
+    hcqi_cpu_grid grid = {.fn = block_alone, .total = 1};
+    CHECK(d != NULL);
+    d->pool.wanted = 1;
+    grid.block.grid = grid.block.block = hcq_dim(1, 1, 1);
+    const uint64_t before = hcq_now_ns();
+    hcqi_cpu_grid_run(d, &code, &grid);
+    CHECK(code.estimate != 0 && code.estimate <= (hcq_now_ns() - before) * 1000 + 1000);
+    free(d);
+}
+
 TEST_BARE(waits_on_one_cpu_yield_first_of_all) {
     hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
     hcqi_cpu_spin spin;
