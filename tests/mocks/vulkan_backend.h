@@ -384,6 +384,7 @@ TEST_BARE(memory_has_limits) {
     }
     CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
     CHECK(got >= 12 && log_has("vkAllocateMemory"));
+    CHECK_OK(hcq_alloc(device, LARGE / 8 * 3, 0, &small)); /* a block of just its size */
     CHECK_OK(hcq_free(large[0]));
     CHECK_OK(hcq_alloc(device, LARGE, HCQ_ZEROED, &large[0]));
     CHECK_U64(READ32(large[0], LARGE / 4 - 1), 0);
