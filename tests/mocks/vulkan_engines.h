@@ -95,17 +95,23 @@ static void ask_to_submit(hcq_device *device) {
     (void)hcq_wait(&done, 1, HCQ_ALL, BOUND);
 }
 
-/* Work that waits for an engine is handed over while others ask what it has done, and
-   the engine submits to the queues that it has lent. */
+static void ask_for_zeros(hcq_device *device) {
+    hcq_buffer zeros;
+    if (hcq_alloc(device, 4096, HCQ_ZEROED, &zeros) == HCQ_OK) { (void)hcq_free(zeros); }
+}
+
+/* Work that waits for an engine is handed over while others ask what it has done, submit
+   and clear memory, and the engine submits to the queues that it has lent. */
 TEST_BARE(meanwhile_an_engine_is_asked) {
     enum { DRAWN = 6000, AHEAD = 4 };
     hcq_point drawn, done = {{0}, 0};
-    asker a, b;
+    asker a, b, c;
     rig r;
     rig_driver(&r, MOCK_VK_LATE_SIGNALS);
     hcq_device *device = rig_lend(&r);
     asker_start(&a, device, ask_what_is_done);
     asker_start(&b, device, ask_to_submit);
+    asker_start(&c, device, ask_for_zeros);
     for (uint64_t i = 1; i <= DRAWN; i++) {
         CHECK_OK(hcq_vulkan_point_import(device, r.a, i, &drawn));
         CHECK_OK(submit_lists(device, &drawn, NULL, 0, &done));
@@ -121,6 +127,7 @@ TEST_BARE(meanwhile_an_engine_is_asked) {
     WAIT_OK(done);
     asker_stop(&a);
     asker_stop(&b);
+    asker_stop(&c);
     CHECK(rig_wait(&r, r.semaphores[2], DRAWN, BOUND) == VK_SUCCESS);
     CHECK(rig_wait(&r, r.semaphores[3], DRAWN - 1, BOUND) == VK_SUCCESS);
     rig_gone(&r, device);
