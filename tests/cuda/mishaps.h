@@ -181,6 +181,24 @@ TEST(a_trap_loses_the_device) {
     use_device(T.dev);
 }
 
+static void *loss_is_told(void *lost) {
+    test_sleep_ms(20);
+    hcqi_atomic_store32((uint32_t *)lost, 2);
+    return NULL;
+}
+
+/* Who comes while another thread finds out about a loss goes on when hcq knows. */
+TEST(a_loss_is_known_to_all) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)T.dev->self;
+    pthread_t thread;
+    hcqi_atomic_store32(&d->lost, 3);
+    CHECK(pthread_create(&thread, NULL, loss_is_told, &d->lost) == 0);
+    CHECK(hcqi_cuda_lost(d));
+    CHECK_U64(hcqi_atomic_load32(&d->lost), 2);
+    pthread_join(thread, NULL);
+    hcqi_atomic_store32(&d->lost, 0);
+}
+
 /* Memory is out, says each function in turn. */
 TEST_ALONE(every_call_fails) {
     uint32_t failed = 0;
