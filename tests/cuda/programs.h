@@ -317,6 +317,7 @@ TEST(source_is_compiled) {
     test_nvrtc = test_cuda_library;
     CHECK_OK(hcq_cuda_compile(T.dev, source, options, 2, &code));
     CHECK(log_has("--use_fast_math") && log_has("-DTWO=2") && log_has("arch"));
+    CHECK(log_has("HCQ_OK: ") && !log_has("HCQ_ERROR_NATIVE")); /* they are no errors */
     hcq_program_desc desc = own_desc("ct_second", NULL);
     for (uint32_t count = 2; count < 4; count++) { /* for the device itself: no driver compiles it */
         CHECK_OK(count == 2 ? HCQ_OK : hcq_cuda_compile(T.dev, source, options, count, &code));
