@@ -671,7 +671,7 @@ typedef struct hcqi_cuda_lane {
     uint64_t stored;                   /* atomic: the last epoch whose store was given */
     uint32_t unstored;                 /* operations given since */
     uint32_t relay_lock;
-    hcqi_cu_stream relay;              /* waits for its values, for events of points */
+    hcqi_cu_stream relay;              /* waits for its values, and for others' events */
     uint32_t records;                  /* atomic: batches still to record an event */
     uint32_t idle_looks;               /* in vain, since it went on */
     uint32_t refusals;                 /* atomic: of queries, in a row */
